@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
 #include "lockstep/base/limits.h"
 #include "lockstep/coord/admission.h"
 
@@ -13,6 +14,7 @@ namespace lockstep::coord {
 // Stock members.
 
 ErrorPtr AdmissionControl::CheckRole(const RegisterMember& request) const {
+  LOCKSTEP_DCHECK(job_.IsMember(request.member));  // Register has refused strangers
   const RoleRecord* role = nullptr;
   if (ErrorPtr refusal = job_.roles().Find(request.role, &role)) {
     // Roles that were given differ in size; a member that does not say its own is known
@@ -147,6 +149,7 @@ ErrorPtr AdmissionControl::CheckOnlyOnce(const SessionTable::Session& session,
 }
 
 ErrorPtr AdmissionControl::CheckHolder(Time now, MemberIndex index, Incarnation incarnation) const {
+  LOCKSTEP_DCHECK(job_.IsMember(index));
   const Attempt& attempt = attempts_.current();
   // A failed attempt has no places to defend: this life opens the next attempt, or is refused.
   if (attempt.failed()) return nullptr;
@@ -205,6 +208,7 @@ void AdmissionControl::Join(Time now, SessionTable::Session& session, const Join
   const CallId call = request.caller.call;
   const RoleRecord* role = nullptr;
   if (ErrorPtr refusal = CheckJoin(request, &role)) return out.Fail(call, refusal);
+  LOCKSTEP_DCHECK(role != nullptr && session.id == request.caller.session);
 
   std::optional<MemberIndex> member = FindMember(request, *role);
   if (ErrorPtr refusal = CheckOnlyOnce(session, request, member)) return out.Fail(call, refusal);
@@ -235,6 +239,7 @@ void AdmissionControl::Join(Time now, SessionTable::Session& session, const Join
   // Last, in the attempt that takes the process: another attempt has other free members.
   if (!member) member = attempt.registration().FreeMember(*role);
   if (!member) return out.Fail(call, JobFull(*role));
+  LOCKSTEP_DCHECK(&job_.roles().Of(*member) == role);
   // Before it is let in, which may be much later: its session may be closed until then.
   session.asks = *member;
   attempt.Admit(now,

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
 
 namespace lockstep::coord {
 namespace {
@@ -93,6 +94,7 @@ ErrorPtr AgreementErrors::OfTerms(const BarrierRef& agreement, int64_t stride,
                      "once: look at the first failure in the logs of both"));
   }
   if (request.stride != stride) {
+    LOCKSTEP_DCHECK(open.first().has_value());  // the terms of the first are its own
     return AgreementError(
         agreement, absl::StatusCode::kInvalidArgument, Reason::kAgreementConflict,
         absl::StrCat(NameOf(agreement), " has the stride ", stride, ", as ",
@@ -135,6 +137,7 @@ ErrorPtr AgreementErrors::MoreRecentCall(const BarrierRef& agreement, MemberInde
 
 ErrorPtr AgreementErrors::Overflow(const BarrierRef& agreement, int64_t stride,
                                    int64_t index) const {
+  LOCKSTEP_DCHECK(index >= 0 && stride > 0 && index % stride != 0);  // else it is a multiple itself
   return AgreementError(
       agreement, absl::StatusCode::kOutOfRange, Reason::kNumberOverflow,
       absl::StrCat(NameOf(agreement), ": the next multiple of ", stride, " after index ", index,
@@ -143,6 +146,7 @@ ErrorPtr AgreementErrors::Overflow(const BarrierRef& agreement, int64_t stride,
 
 ErrorPtr AgreementErrors::TimedOut(Time now, const BarrierRef& agreement,
                                    const Gathering& open) const {
+  LOCKSTEP_DCHECK(now >= open.deadline());
   // Who is not connected is not awaited, and so not to blame.
   std::vector<MemberIndex> awaited = open.Awaited();
   std::erase_if(awaited, [this](MemberIndex member) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "lockstep/base/check.h"
 #include "lockstep/coord/gathering.h"
 
 namespace lockstep::coord {
@@ -10,6 +11,7 @@ namespace lockstep::coord {
 void AliveSets::Ask(const GetAliveMembers& request, Effects& out) {
   auto [set, is_new] = pending_.try_emplace(*MakeParticipants(request.members));
   Pending& pending = set->second;
+  LOCKSTEP_DCHECK(std::binary_search(set->first.begin(), set->first.end(), request.member));
   if (is_new) {
     for (MemberIndex member : set->first) {
       // Strangers count as not alive.
@@ -61,6 +63,7 @@ void AliveSets::MemberRestarted(MemberIndex member, const ErrorPtr& error, Effec
 }
 
 AliveSets::PendingSets::iterator AliveSets::Answer(PendingSets::iterator set, Effects& out) {
+  LOCKSTEP_DCHECK(set->second.awaited.empty());
   auto alive = std::make_shared<std::vector<AliveMember>>();
   for (MemberIndex member : set->first) {
     if (member.value() < 0 || member.value() >= membership_.size()) continue;
@@ -81,8 +84,11 @@ bool AliveSets::Forget(CallId call) {
   auto [set, member] = found->second;
   calls_.erase(found);
   Pending& pending = set->second;
+  LOCKSTEP_DCHECK(!pending.awaited.empty());  // else it was answered
   auto [begin, end] = pending.callers.equal_range(member);
-  pending.callers.erase(std::find_if(begin, end, [call](auto& c) { return c.second == call; }));
+  const auto caller = std::find_if(begin, end, [call](auto& c) { return c.second == call; });
+  LOCKSTEP_DCHECK(caller != end);
+  pending.callers.erase(caller);
   // A set without callers has no one to answer.
   if (pending.callers.empty()) {
     pending_.erase(set);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
 
 namespace lockstep::coord {
 namespace {
@@ -176,6 +177,7 @@ Time Attempt::NextDeadline() const {
 }
 
 void Attempt::FillView(Time now, CoordinatorView& view) const {
+  LOCKSTEP_DCHECK(view.size == membership_.size());
   view.service = service_;
   // Before the first registration the attempt has not begun.
   view.started = registration_.began().value_or(now);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "lockstep/base/check.h"
+
 namespace lockstep::coord {
 
 void AttemptLives::Begin(MemberIndex member, Incarnation incarnation,
@@ -15,6 +17,7 @@ void AttemptLives::Begin(MemberIndex member, Incarnation incarnation,
     // Another member may have drawn the same number since: its entry stays.
     if (found != by_incarnation_.end() && found->second == member) by_incarnation_.erase(found);
   }
+  LOCKSTEP_DCHECK(!job_.lives.Of(member).empty() && job_.lives.Of(member).back() == incarnation);
   by_incarnation_[incarnation] = member;
 }
 

@@ -41,6 +41,9 @@ ErrorPtr AttemptSeries::CheckNext() const {
 
 void AttemptSeries::OpenNext(Time now, int64_t number, Effects& out) {
   LOCKSTEP_CHECK(number > job_.attempt);  // (1)
+  LOCKSTEP_DCHECK(number <= kAttemptMax);
+  LOCKSTEP_DCHECK(over() || attempt_->empty());  // no member that is in loses its attempt
+  LOCKSTEP_DCHECK(recorded_);                    // (3)
   // Before the number changes: these records and notices are the old attempt's.
   attempt_->RecordEnd(now, out);
   const std::unique_ptr<Attempt> old = std::move(attempt_);
@@ -52,6 +55,7 @@ void AttemptSeries::OpenNext(Time now, int64_t number, Effects& out) {
   job_.BeginAttempt();
   attempt_ =
       std::make_unique<Attempt>(job_, Draw(job_.options.incarnation_seed, job_.attempt), revision);
+  LOCKSTEP_DCHECK(attempt_->service() != old->service());  // (2)
   out.records.push_back(record::AttemptBegan{job_.attempt, attempt_->service()});
   out.Tell(Severity::kInfo,
            absl::StrCat("job '", job_.options.job, "': attempt ", job_.attempt, " begins; attempt ",

@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
 
 namespace lockstep::coord {
 namespace {
@@ -200,6 +201,7 @@ ErrorPtr BarrierErrors::Cancelled(const BarrierRef& barrier, const Gathering& op
 
 ErrorPtr BarrierErrors::ParticipantGone(const BarrierRef& barrier, const Gathering& open,
                                         const ErrorPtr& because) const {
+  LOCKSTEP_DCHECK(because != nullptr && !open.complete());
   const bool left = because->reason == Reason::kMemberLeft;
   return BarrierError(barrier, absl::StatusCode::kInternal,
                       left ? Reason::kBarrierMemberLeft : Reason::kBarrierMemberFailed,
@@ -209,6 +211,7 @@ ErrorPtr BarrierErrors::ParticipantGone(const BarrierRef& barrier, const Gatheri
 }
 
 ErrorPtr BarrierErrors::TimedOut(Time now, const BarrierRef& barrier, const Gathering& open) const {
+  LOCKSTEP_DCHECK(now >= open.deadline() && !open.complete());
   const std::vector<MemberIndex> awaited = open.Awaited();
   // Stock clients look for the first three words.
   return BarrierError(barrier, absl::StatusCode::kDeadlineExceeded, Reason::kBarrierTimedOut,

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lockstep/base/check.h"
+#include "lockstep/base/limits.h"
 
 namespace lockstep::coord {
 namespace {
@@ -135,6 +136,7 @@ void BarrierTable::AnswerLate(const KeptVerdicts::Verdict& last, const ArriveAtB
 }
 
 BarrierTable::Instance* BarrierTable::Open(Time now, const ArriveAtBarrier& request, Effects& out) {
+  LOCKSTEP_DCHECK(!open_.contains(request.id) && open_.size() < job_.options.open_barriers_max);
   // In the table from here on; nodes of a map do not move, so indices may point to it.
   Instance& instance = open_[request.id];
   instance.id = request.id;
@@ -167,6 +169,7 @@ BarrierTable::Instance* BarrierTable::Open(Time now, const ArriveAtBarrier& requ
 
 void BarrierTable::Join(Instance& instance, const ArriveAtBarrier& request, Effects& out) {
   const CallId call = request.caller.call;
+  LOCKSTEP_DCHECK(instance.participants != nullptr);  // with an unlawful list it ended in `Open`
   ErrorPtr fault = HasWrongCounter(job_, instance.counter, request)
                        ? errors_.WrongCounter(instance.ref(), request)
                        : errors_.OfMembers(instance.ref(), instance.participants, request);
@@ -219,6 +222,7 @@ void BarrierTable::MemberGone(MemberIndex member, const ErrorPtr& because, Effec
   // It comes back and arrives again, so the others go on waiting for it.
   if (job_.Recoverable(member)) return MemberRestarted(member, out);
   size_t told = 0;
+  LOCKSTEP_DCHECK(because != nullptr);
   // A copy of the list: `End` destroys what it points to. A member of many barriers must not flood
   // the log, so only the first failures get a line each.
   for (Instance* listing : index_.Listing(member)) {
@@ -253,13 +257,15 @@ bool BarrierTable::Forget(CallId call) {
   // Copied, since its entry goes first.
   const Waiter waiter = found->second;
   calls_.erase(found);
-  waiter.instance->gathering->Withdraw(waiter.member);
+  const std::optional<CallId> withdrawn = waiter.instance->gathering->Withdraw(waiter.member);
+  LOCKSTEP_DCHECK(withdrawn == call);  // (5)
   Withdraw(*waiter.instance, waiter.member);
   LOCKSTEP_DCHECK(InvariantsHold());
   return true;
 }
 
 void BarrierTable::Withdraw(Instance& instance, MemberIndex member) {
+  LOCKSTEP_DCHECK(!instance.gathering->Waits(member));
   // Before the instance may be destroyed.
   index_.WaitsNoLonger(member, &instance);
   DropBrought(instance, member);
@@ -272,6 +278,7 @@ void BarrierTable::Withdraw(Instance& instance, MemberIndex member) {
 void BarrierTable::DropBrought(Instance& instance, MemberIndex member) {
   auto brought = instance.brought.find(member);
   if (brought == instance.brought.end()) return;
+  LOCKSTEP_DCHECK(instance.brought_bytes >= brought->second.size());
   instance.brought_bytes -= brought->second.size();
   instance.brought.erase(brought);
   Count(instance);
@@ -289,6 +296,7 @@ void BarrierTable::Count(Instance& instance) {
 }
 
 void BarrierTable::Erase(Instance& instance) {
+  LOCKSTEP_DCHECK(memory_ >= instance.cost);
   memory_ -= instance.cost;
   // Before the instance goes: the tables still need its names.
   index_.Closed(&instance, instance.gathering->participants());
@@ -312,6 +320,8 @@ void BarrierTable::Close(Instance& instance, const ErrorPtr& error, const Member
 }
 
 void BarrierTable::End(Instance& instance, ErrorPtr error, Effects& out, bool tell) {
+  LOCKSTEP_DCHECK(error != nullptr || instance.gathering->complete());        // (2)
+  LOCKSTEP_DCHECK(instance.brought.size() <= instance.gathering->arrived());  // by those who wait
   if (error && tell) {
     out.Tell(Severity::kWarning, absl::StrCat("job '", job_.options.job, "': ", error->message),
              {NoticeKind::kBarrierFailed, {}});
@@ -344,6 +354,7 @@ void BarrierTable::ReachDeadline(Time now, Effects& out) {
   while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
     // `End` erases the entry, so each turn sees the next one.
     Instance& instance = open_.at(deadlines_.begin()->second);
+    LOCKSTEP_DCHECK(instance.gathering->deadline() == deadlines_.begin()->first);  // (6)
     End(instance, errors_.TimedOut(now, instance.ref(), *instance.gathering), out);
   }
   kept_.ForgetOldest();
@@ -393,6 +404,7 @@ absl::Status BarrierTable::Apply(Time, const record::BarrierEnded& record) {
 }
 
 std::vector<BarrierView> BarrierTable::View(size_t rows_max) const {
+  static_assert(kViewMembersMax >= kMembersMax, "a view shows one barrier whole");
   std::vector<const Instance*> oldest;
   for (const auto& [id, instance] : open_) oldest.push_back(&instance);
   // Stable: instances of one moment stay in the order of their ids.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
 
 namespace lockstep::coord {
 
@@ -53,6 +54,7 @@ void CallGate::NoteLife(Time now, const Caller& caller) {
 }
 
 ErrorPtr CallGate::CheckIn(Time now, MemberIndex index) const {
+  LOCKSTEP_DCHECK(job_.IsMember(index));
   const Membership::Member& member = membership_.Get(index);
   // Before the state below: a member in error is told why, not to register again.
   if (member.state == MemberState::kError) {

@@ -12,6 +12,7 @@ namespace lockstep::coord {
 namespace {
 
 ErrorPtr LossError(const JobRecord& job, const FailureDetector::Loss& loss, Time now) {
+  LOCKSTEP_DCHECK(loss.since <= now);
   const std::string who = job.Describe(loss.member);
   const std::string ago = FormatSpan(now - loss.since);
   // The kind of loss decides what to look at, so each has a text of its own.
@@ -108,6 +109,7 @@ CasualtyList::CasualtyList(const JobRecord& job, const Membership& membership, T
                    [](const Casualty& a, const Casualty& b) { return a.since < b.since; });
   // A recoverable member fails no other, so it is no cause beside a fatal one.
   if (fatal) cause_ = std::find_if(all_.begin(), all_.end(), is_fatal) - all_.begin();
+  LOCKSTEP_DCHECK(cause_ < all_.size() && this->fatal() == fatal);
 }
 
 ErrorPtr CasualtyList::Combined() const {

@@ -121,6 +121,10 @@ void Coordinator::Settle(Time now, Effects& out) {
 
 template <class Request>
 void Coordinator::HandleRequest(Time now, Request& request, Effects& out) {
+  static_assert(!(Request::kTraits.takes_effect && Request::kTraits.waits),
+                "an effect is answered at once, so that its answer can be kept");
+  static_assert(!Request::kTraits.writes || Request::kTraits.takes_effect,
+                "what makes the job hold more must not happen twice");
   const CallId call = request.caller.call;
   if (stopped_) return out.Fail(call, Stopped(job_->options.job, request.caller.native()));
   // A native request names its session; which attempt it is of follows from that.
@@ -161,6 +165,7 @@ void Coordinator::HandleNative(Time now, Request& request, Effects& out) {
     ErrorPtr refusal = sessions_.Check(*session, Request::kTraits, caller);
     if (!refusal && Request::kTraits.writes) refusal = job_->no_room.for_new;
     if (refusal) return out.Fail(caller.call, refusal);
+    LOCKSTEP_DCHECK(session->seat.has_value() || Request::kTraits.for_tools);
     Attempt& attempt = attempts_.current();
     // From here on the request looks as a stock member's does.
     request.caller.service = attempt.service();
@@ -284,6 +289,7 @@ void Coordinator::HandleOther(Time now, const Stop& fact, Effects& out) {
 }
 
 void Coordinator::HandleOther(Time now, const Restored&, Effects& out) {
+  LOCKSTEP_DCHECK(!stopped_);
   // Sessions and members each get their time to come back, from now on.
   sessions_.Restored(now);
   const int64_t version =

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
 #include "lockstep/base/limits.h"
 #include "lockstep/coord/coordinator.h"
 
@@ -23,6 +24,7 @@ absl::Status OutOfPlace(absl::string_view what) {
 
 // Says only that the session was this member, in a life that is over or goes on in another session.
 record::MemberChanged WasMember(const JobRecord& job, const SessionTable::Session& session) {
+  LOCKSTEP_DCHECK(session.seat.has_value());
   const Seat& seat = *session.seat;
   record::MemberChanged was{.member = seat.member,
                             .incarnation = seat.incarnation,
@@ -54,6 +56,7 @@ void SnapshotOldAttempts(const JobRecord& job, const Attempt& current, const Ses
     old.service = session->seat->service;
     old.sessions.push_back(session);
   }
+  LOCKSTEP_DCHECK(attempts.empty() || attempts.rbegin()->first < job.attempt);
   // Lives of earlier attempts go with the first of these: only their order counts.
   bool first = true;
   for (const auto& [attempt, old] : attempts) {
@@ -62,6 +65,7 @@ void SnapshotOldAttempts(const JobRecord& job, const Attempt& current, const Ses
       std::vector<record::MemberChanged> lives = job.lives.RecordsOf(MemberIndex(i));
       // The newest ones are the current attempt's, and its members record them.
       const size_t here = current.membership().lives().CountHere(MemberIndex(i));
+      LOCKSTEP_DCHECK(here <= lives.size());
       for (size_t k = 0; k + here < lives.size(); ++k) {
         records.push_back({Time(), std::move(lives[k])});
       }

@@ -51,6 +51,7 @@ void ErrorPolls::FailAll(const ErrorPtr& error, Effects& out) {
     Tell(member, call, error, out);
   }
   polls_.clear();
+  LOCKSTEP_DCHECK(InvariantsHold());
 }
 
 bool ErrorPolls::Forget(Time now, CallId call) {
@@ -71,6 +72,7 @@ bool ErrorPolls::Forget(Time now, CallId call) {
 }
 
 void ErrorPolls::Tell(MemberIndex member, CallId call, const ErrorPtr& error, Effects& out) {
+  LOCKSTEP_DCHECK(error != nullptr);
   told_.insert(member);
   job_.changes.Touch(member);
   out.Fail(call, error);

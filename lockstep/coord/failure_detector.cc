@@ -29,6 +29,7 @@ void FailureDetector::Begin(Time now, MemberIndex member, bool native) {
 void FailureDetector::Watch(Time now, MemberIndex member) {
   LOCKSTEP_CHECK(!Its(member).entry.has_value());
   Health& health = Its(member).health;
+  LOCKSTEP_DCHECK(health.link == Link::kUp && !health.suspect);  // (2)
   health.signs.Connected(now);
   SetEntry(member, TimeOut(health));
 }
@@ -39,6 +40,7 @@ void FailureDetector::Unwatch(MemberIndex member) {
   SetEntry(member, std::nullopt);
   broken_.erase(member);
   Watched& its = Its(member);
+  LOCKSTEP_DCHECK(its.health.link != Link::kRestarted || restarted_ > 0);
   restarted_ -= its.health.link == Link::kRestarted ? 1 : 0;
   its.health.link = Link::kUp;
   its.health.suspect = false;
@@ -48,6 +50,7 @@ void FailureDetector::Unwatch(MemberIndex member) {
 
 void FailureDetector::SetLink(MemberIndex member, Link link, Time since, Time due) {
   LOCKSTEP_CHECK(Its(member).entry.has_value());
+  LOCKSTEP_DCHECK(since <= due);
   Health& health = Its(member).health;
   // Before the link changes, since both sides are needed.
   restarted_ += (link == Link::kRestarted) - (health.link == Link::kRestarted);
@@ -68,6 +71,7 @@ void FailureDetector::SetLink(MemberIndex member, Link link, Time since, Time du
 
 void FailureDetector::BecomeSuspect(MemberIndex member, Time since) {
   Watched& its = Its(member);
+  LOCKSTEP_DCHECK(its.entry.has_value());  // (2)
   its.health.suspect = true;
   // Whoever is stopped is known to be suspect.
   if (its.told || job_.processes[member.value()].stopped) return;
@@ -77,6 +81,7 @@ void FailureDetector::BecomeSuspect(MemberIndex member, Time since) {
 
 void FailureDetector::BecomeWell(Time now, MemberIndex member) {
   Watched& its = Its(member);
+  LOCKSTEP_DCHECK(its.entry.has_value());  // (2)
   its.health.suspect = false;
   // A well member has a time to become suspect, which is earlier than its loss.
   EnterEarlier(member);
@@ -204,6 +209,7 @@ bool FailureDetector::InvariantsHold() const {
     LOCKSTEP_CHECK(members_[member.value()].entry == time);
   }
   for (MemberIndex member : broken_) LOCKSTEP_CHECK(Of(member).link == Link::kBroken);
+  LOCKSTEP_CHECK(broken_.size() + restarted_ <= time_outs_.size());
   return true;
 }
 

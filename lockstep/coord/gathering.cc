@@ -1,6 +1,7 @@
 #include "lockstep/coord/gathering.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "lockstep/base/check.h"
@@ -25,7 +26,12 @@ Gathering::Gathering(Participants participants, Time opened, Time deadline)
     : participants_(std::move(participants)),
       opened_(opened),
       deadline_(deadline),
-      calls_(participants_->size()) {}
+      calls_(participants_->size()) {
+  LOCKSTEP_DCHECK(!participants_->empty());  // it would be complete without a call
+  LOCKSTEP_DCHECK(std::adjacent_find(participants_->begin(), participants_->end(),
+                                     std::greater_equal<>()) == participants_->end());
+  LOCKSTEP_DCHECK(opened_ <= deadline_);
+}
 
 std::optional<size_t> Gathering::Slot(MemberIndex member) const {
   auto it = std::lower_bound(participants_->begin(), participants_->end(), member);
@@ -40,6 +46,7 @@ std::optional<CallId> Gathering::Arrive(MemberIndex member, CallId call) {
   if (!first_) first_ = member;
   // One that arrives again is counted once.
   if (!calls_[*slot]) ++arrived_;
+  LOCKSTEP_DCHECK(arrived_ <= size());
   // The older call is the owner's to answer.
   return std::exchange(calls_[*slot], call);
 }
@@ -47,6 +54,7 @@ std::optional<CallId> Gathering::Arrive(MemberIndex member, CallId call) {
 std::optional<CallId> Gathering::Withdraw(MemberIndex member) {
   const std::optional<size_t> slot = Slot(member);
   if (!slot || !calls_[*slot]) return std::nullopt;
+  LOCKSTEP_DCHECK(arrived_ > 0);
   --arrived_;
   return std::exchange(calls_[*slot], std::nullopt);
 }
@@ -62,6 +70,7 @@ std::vector<Gathering::Arrival> Gathering::Waiting() const {
   for (size_t i = 0; i < calls_.size(); ++i) {
     if (calls_[i]) waiting.push_back({(*participants_)[i], *calls_[i]});
   }
+  LOCKSTEP_DCHECK(waiting.size() == arrived_);
   return waiting;
 }
 
@@ -71,6 +80,7 @@ std::vector<MemberIndex> Gathering::Awaited() const {
   for (size_t i = 0; i < calls_.size(); ++i) {
     if (!calls_[i]) awaited.push_back((*participants_)[i]);
   }
+  LOCKSTEP_DCHECK(awaited.size() + arrived_ == size());
   return awaited;
 }
 

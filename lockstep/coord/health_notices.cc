@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
 
 namespace lockstep::coord {
 
@@ -16,6 +17,7 @@ void HealthNotices::Restored(Effects& out) {
   for (int32_t i = 0; i < membership_.size(); ++i) {
     if (membership_.detector().Of(MemberIndex(i)).broke()) awaited.emplace_back(i);
   }
+  LOCKSTEP_DCHECK(awaited.size() == membership_.detector().restarted());
   out.Tell(Severity::kWarning,
            absl::StrCat("job '", job_.options.job, "': the server was restarted; ", awaited.size(),
                         " of its members have ", FormatSpan(job_.options.restart_grace),
@@ -44,6 +46,7 @@ void HealthNotices::Tell(Time now, bool over, Effects& out) {
 void HealthNotices::TellTurn(Time now, const FailureDetector::Turn& turn,
                              std::optional<HostsHeard>& heard, Effects& out) const {
   const FailureDetector::Health& health = membership_.detector().Of(turn.member);
+  LOCKSTEP_DCHECK(health.suspect == turn.suspect);  // else it is no news
   const bool silent = turn.suspect && !health.broke();
   // Made at the first need, and for all turns of the event: it looks at every member.
   if (silent && !heard) heard = views_.ListHostsHeard();

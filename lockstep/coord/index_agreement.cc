@@ -16,6 +16,7 @@ constexpr size_t kCheckedMax = 32;
 
 // The lowest multiple of `stride` from `index` on; absent when it does not fit in 64 bits.
 std::optional<int64_t> RoundUp(int64_t index, int64_t stride) {
+  LOCKSTEP_DCHECK(index >= 0 && stride > 0);
   const int64_t rest = index % stride;
   if (rest == 0) return index;
   int64_t rounded = 0;
@@ -115,6 +116,7 @@ Participants IndexAgreement::ListOf(const AgreeOnIndex& request) const {
 
 void IndexAgreement::Settle(Instance& instance, Effects& out) {
   if (instance.gathering.empty()) return Abandon(instance);
+  LOCKSTEP_DCHECK(instance.asked.size() == instance.gathering.arrived());
   const std::vector<MemberIndex>& participants = *instance.gathering.participants();
   // From where the last look ended: of those before, each waits or is not connected.
   for (; instance.next < participants.size(); ++instance.next) {
@@ -126,6 +128,7 @@ void IndexAgreement::Settle(Instance& instance, Effects& out) {
   // No order is needed: only the maximum counts.
   for (const auto& [member, index] : instance.asked) highest = std::max(highest, index);
   if (std::optional<int64_t> index = RoundUp(highest, instance.stride)) {
+    LOCKSTEP_DCHECK(*index >= highest && *index % instance.stride == 0);  // (2)
     return End(instance, nullptr, *index, out);
   }
   End(instance, errors_.Overflow(instance.ref(), instance.stride, highest), 0, out);
@@ -164,6 +167,7 @@ void IndexAgreement::MemberRestarted(MemberIndex member, const ErrorPtr& because
     Withdraw(*instance, member);
     if (instance->gathering.empty()) Abandon(*instance);
   }
+  LOCKSTEP_DCHECK(InvariantsHold());
 }
 
 bool IndexAgreement::Forget(CallId call) {
@@ -171,9 +175,11 @@ bool IndexAgreement::Forget(CallId call) {
   if (found == calls_.end()) return false;
   auto [instance, member] = found->second;
   calls_.erase(found);
-  instance->gathering.Withdraw(member);
+  const std::optional<CallId> withdrawn = instance->gathering.Withdraw(member);
+  LOCKSTEP_DCHECK(withdrawn == call);  // (5)
   Withdraw(*instance, member);
   if (instance->gathering.empty()) Abandon(*instance);
+  LOCKSTEP_DCHECK(InvariantsHold());
   return true;
 }
 
@@ -222,6 +228,7 @@ void IndexAgreement::ReachDeadline(Time now, Effects& out) {
   while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
     // `End` erases the entry, so each turn sees the next one.
     Instance& instance = open_.at(deadlines_.begin()->second);
+    LOCKSTEP_DCHECK(instance.gathering.deadline() == deadlines_.begin()->first);  // (6)
     const ErrorPtr expired = errors_.TimedOut(now, instance.ref(), instance.gathering);
     out.Tell(Severity::kWarning, absl::StrCat("job '", job_.options.job, "': ", expired->message),
              {NoticeKind::kBarrierFailed, {}});
@@ -238,6 +245,7 @@ void IndexAgreement::FailAll(const ErrorPtr& error, Effects& out) {
     Close(instance, {instance.counter, error}, out);
   }
   kept_.ForgetOldest();
+  LOCKSTEP_DCHECK(InvariantsHold());
 }
 
 // Restoring.
@@ -258,6 +266,11 @@ bool IndexAgreement::InvariantsHold() const {
   if (open_.size() > kCheckedMax || calls_.size() > kCheckedMax) return true;
   size_t waiting = 0, with_deadline = 0;
   for (const auto& [name, instance] : open_) {
+    LOCKSTEP_CHECK(name == instance.id);
+    LOCKSTEP_CHECK(instance.next <= instance.gathering.size());
+    if (const KeptAgreements::Verdict* last = kept_.Find(name)) {
+      LOCKSTEP_CHECK(last->counter < instance.counter);  // (4)
+    }
     LOCKSTEP_CHECK(!instance.gathering.empty());  // it would have been abandoned
     waiting += instance.gathering.arrived();
     with_deadline += !instance.gathering.deadline().is_infinite();

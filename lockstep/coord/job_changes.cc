@@ -20,6 +20,7 @@ JobChanges::JobChanges(const CoordinatorOptions& options)
     : options_(options), versions_(options.size) {}
 
 void JobChanges::Touch(MemberIndex member) {
+  LOCKSTEP_DCHECK(member.value() >= 0 && member.value() < options_.size);
   int64_t& known = versions_[member.value()];
   // A member has one place, at its last change (1).
   if (known != 0) changed_members_.erase(known);
@@ -40,9 +41,11 @@ void JobChanges::KeepError(ErrorView error) {
   const auto victim = std::find_if(errors_.begin(), errors_.end(),
                                    [](const auto& kept) { return kept.second.consequence; });
   errors_.erase(victim == errors_.end() ? errors_.begin() : victim);
+  LOCKSTEP_DCHECK(errors_.size() <= options_.kept_errors_max);
 }
 
 void JobChanges::Restart(int64_t base) {
+  LOCKSTEP_DCHECK(base > 0);  // 0 says that a member has no place
   version_ = base;
   first_version_ = base;
   // Watchers of before get the whole state, so no change has to be remembered.
@@ -52,9 +55,11 @@ void JobChanges::Restart(int64_t base) {
   // Behind `base`, so that a watcher that comes from there is told of them.
   for (auto& [old, error] : errors_) kept.emplace(++version_, std::move(error));
   errors_ = std::move(kept);
+  LOCKSTEP_DCHECK(InvariantsHold());
 }
 
 std::vector<MemberIndex> JobChanges::MembersSince(int64_t version) const {
+  LOCKSTEP_DCHECK(Knows(version));  // of before, more may have changed
   std::vector<MemberIndex> changed;
   for (auto it = changed_members_.upper_bound(version); it != changed_members_.end(); ++it) {
     changed.push_back(it->second);

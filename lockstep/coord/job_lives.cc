@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "lockstep/base/check.h"
+
 namespace lockstep::coord {
 
 bool JobLives::Begin(MemberIndex member, Incarnation incarnation) {
@@ -41,6 +43,7 @@ std::vector<record::MemberChanged> JobLives::RecordsOf(MemberIndex member) const
   records.reserve(known.size());
   // The newest has the highest number, and those that are kept follow each other.
   int32_t life = Count(member) - static_cast<int32_t>(known.size());
+  LOCKSTEP_DCHECK(life >= 0);
   for (const Incarnation incarnation : known) {
     records.push_back({.member = member, .incarnation = incarnation, .life = ++life});
   }

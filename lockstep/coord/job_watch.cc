@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
 
 namespace lockstep::coord {
 
@@ -24,6 +25,7 @@ void JobWatch::Watch(Time now, const WatchJob& request, const Attempt& attempt, 
   }
   // Parked watchers all know a version up to this one, so the oldest stays.
   if (parked_.empty()) oldest_parked_ = request.after;
+  LOCKSTEP_DCHECK(oldest_parked_ <= request.after);
   parked_.emplace(call, request.after);
 }
 
@@ -79,6 +81,7 @@ JobChanged JobWatch::ChangeSince(Time now, int64_t after, const Attempt& attempt
   for (auto it = errors.upper_bound(after); it != errors.end(); ++it) {
     change->errors.push_back(it->second);
   }
+  LOCKSTEP_DCHECK(change->members.empty() || change->later.empty());
   return {std::move(change)};
 }
 

@@ -37,6 +37,7 @@ void KeptAgreements::Hold(const std::string& name) {
   // While the next instance is open the verdict must not be forgotten.
   oldest_first_.erase(at->second.place);
   at->second.held = true;
+  LOCKSTEP_DCHECK(InvariantsHold());
 }
 
 void KeptAgreements::Release(const std::string& name) {
@@ -46,10 +47,12 @@ void KeptAgreements::Release(const std::string& name) {
   at->second.held = false;
   // As the newest: the name was in use a moment ago.
   at->second.place = oldest_first_.insert(oldest_first_.end(), at);
+  LOCKSTEP_DCHECK(InvariantsHold());
 }
 
 void KeptAgreements::ForgetOldest() {
   while (oldest_first_.size() > options_.kept_barriers_max) {
+    LOCKSTEP_DCHECK(!oldest_first_.front()->second.held);
     // Before its place, which names it.
     verdicts_.erase(oldest_first_.front());
     oldest_first_.pop_front();

@@ -11,6 +11,7 @@
 namespace lockstep::coord {
 
 std::optional<record::AnswerKept> KeptAnswerOf(const Caller& caller, const Answer& answer) {
+  LOCKSTEP_DCHECK(caller.native() && caller.number != 0);  // else no client could ask again
   record::AnswerKept kept{.session = caller.session, .number = caller.number};
   if (const auto* written = std::get_if<KeyWritten>(&answer)) {
     kept.revision = written->revision;

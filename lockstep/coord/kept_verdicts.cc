@@ -36,6 +36,7 @@ const KeptVerdicts::Verdict* KeptVerdicts::Find(const std::string& id) const {
 void KeptVerdicts::Keep(const std::string& id, Verdict verdict) {
   const auto [at, is_new] = verdicts_.try_emplace(id);
   Kept& kept = at->second;
+  LOCKSTEP_DCHECK(is_new || kept.verdict.counter < verdict.counter);
   // It goes to the end of the list: it is the newest now.
   if (!is_new && !kept.held) oldest_first_.erase(kept.place);
   // The values of the last instance go with its verdict.
@@ -51,6 +52,7 @@ void KeptVerdicts::Keep(const std::string& id, Verdict verdict) {
   Count(id, kept);
   // Only now: what was brought to this instance may be more than there is room for by itself.
   while (values_bytes_ > job_.options.kept_barrier_values_bytes_max) {
+    LOCKSTEP_DCHECK(!oldest_values_first_.empty());
     const auto oldest = oldest_values_first_.front();
     DropValues(oldest->second);
     oldest->second.verdict.values_forgotten = true;
@@ -65,6 +67,7 @@ void KeptVerdicts::Hold(const std::string& id) {
   // While it is open it must not be forgotten: its counter is needed for the next one.
   oldest_first_.erase(kept.place);
   kept.held = true;
+  LOCKSTEP_DCHECK(InvariantsHold());
 }
 
 void KeptVerdicts::Release(const std::string& id) {
@@ -74,11 +77,13 @@ void KeptVerdicts::Release(const std::string& id) {
   at->second.held = false;
   // As the newest: the id was in use a moment ago.
   at->second.place = oldest_first_.insert(oldest_first_.end(), at);
+  LOCKSTEP_DCHECK(InvariantsHold());
 }
 
 void KeptVerdicts::ForgetOldest() {
   while (oldest_first_.size() > job_.options.kept_barriers_max) {
     const auto oldest = oldest_first_.front();
+    LOCKSTEP_DCHECK(!oldest->second.held && memory_ >= oldest->second.cost);
     // Before the verdict: the sums are of what is there.
     DropValues(oldest->second);
     memory_ -= oldest->second.cost;
@@ -94,6 +99,7 @@ void KeptVerdicts::ForgetOldest() {
 // The caller counts what is left.
 void KeptVerdicts::DropValues(Kept& kept) {
   if (!kept.verdict.values) return;
+  LOCKSTEP_DCHECK(values_bytes_ >= kept.values_bytes);
   values_bytes_ -= std::exchange(kept.values_bytes, 0);
   oldest_values_first_.erase(kept.values_place);
   kept.verdict.values = nullptr;

@@ -1,6 +1,7 @@
 #include "lockstep/coord/key_deletions.h"
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
 #include "lockstep/coord/key_name.h"
 
 namespace lockstep::coord {
@@ -24,6 +25,7 @@ void KeyDeletions::Begin(const DeleteKey& request, std::optional<absl::string_vi
     }
   }
   deletions_.push_back(std::move(deletion));
+  LOCKSTEP_DCHECK(deletions_.size() <= kLongDeletionsMax);
   // Many may be asked for in one turn, and each would take a slice of its own.
   KeySlice slice;
   if (deletions_.size() == 1) RemoveSlice(slice, out);

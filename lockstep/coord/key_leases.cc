@@ -14,7 +14,10 @@ void KeyLeases::Grant(const std::string& key, const StoredKey* old, const Stored
 }
 
 void KeyLeases::End(const std::string& key, const StoredKey& stored) {
-  if (!stored.expires.is_infinite()) expiries_.erase({stored.expires, key});
+  if (!stored.expires.is_infinite()) {
+    const size_t erased = expiries_.erase({stored.expires, key});
+    LOCKSTEP_DCHECK(erased == 1);  // (1)
+  }
   if (stored.owner) Disown(*stored.owner, key);
 }
 
@@ -47,6 +50,7 @@ bool KeyLeases::Dies(absl::string_view key, const StoredKey& stored) const {
 std::optional<std::string> KeyLeases::TakeDying() {
   if (dying_.empty()) return std::nullopt;
   absl::btree_set<std::string>& keys = dying_.front();
+  LOCKSTEP_DCHECK(!keys.empty());
   std::string key = std::move(keys.extract(keys.begin()).value());
   // No set in the list is empty, so the next call finds a key without a search.
   if (keys.empty()) dying_.pop_front();

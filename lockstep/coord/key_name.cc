@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "lockstep/base/check.h"
 
 namespace lockstep::coord {
 
@@ -20,6 +21,7 @@ KeyName::KeyName(absl::string_view key) {
   if (!absl::StrContains(key, "//")) return;
   copy_ = NormalKey(key);
   view_ = copy_;
+  LOCKSTEP_DCHECK(view_.empty() || (view_.front() != '/' && view_.back() != '/'));
 }
 
 bool IsAtOrBelow(absl::string_view key, absl::string_view directory) {

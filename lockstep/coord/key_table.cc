@@ -20,6 +20,9 @@ constexpr size_t kPlaceBytes = 96;
 // Tables with more keys are not summed up at every step.
 constexpr size_t kCheckedMax = 32;
 
+// Else a slice would remove nothing, and the rest would be due for ever.
+static_assert(kDyingKeysSliceMax > 0 && kDyingBytesSliceMax > 0);
+
 size_t CostOf(absl::string_view key, const StoredKey& stored) {
   const size_t places = (stored.expires.is_infinite() ? 0 : 1) + (stored.owner ? 1 : 0);
   return kKeyBytes + key.size() + stored.value.size() + places * (kPlaceBytes + key.size());
@@ -30,6 +33,7 @@ size_t CostOf(absl::string_view key, const StoredKey& stored) {
 KeyTable::KeyTable(const CoordinatorOptions& options, int64_t first_revision, KeyWaits& waits,
                    KeyWatch& watch)
     : options_(options), waits_(waits), watch_(watch), revision_(first_revision) {
+  LOCKSTEP_DCHECK(first_revision >= 1);  // 0 says that a watcher knows nothing
   // Earlier revisions are of another attempt's store, of which no change is known here.
   if (first_revision > 1) watch_.Forget(first_revision);
 }
@@ -80,6 +84,7 @@ ErrorPtr KeyTable::CheckRoom(const Place& place, size_t value_bytes) const {
 
 ErrorPtr KeyTable::Write(Time now, Place& place, std::string value, const Terms& terms,
                          Effects& out) {
+  LOCKSTEP_DCHECK(place.there == keys_.contains(place.key));  // nothing has changed since `Find`
   if (ErrorPtr error = CheckRoom(place, value.size())) return error;
   const StoredKeyPtr stored = std::make_shared<const StoredKey>(
       StoredKey{std::move(value), ++revision_, now, terms.expires, terms.owner});
@@ -99,6 +104,7 @@ ErrorPtr KeyTable::Write(Time now, Place& place, std::string value, const Terms&
 
 void KeyTable::Put(Place& place, StoredKeyPtr stored) {
   const StoredKeyPtr old = place.there ? place.it->second : nullptr;
+  LOCKSTEP_DCHECK(old == nullptr || old->revision < stored->revision);
   // A key that is there keeps its node, and its name is counted already.
   if (old == nullptr) {
     place.it = keys_.emplace_hint(place.it, std::string(place.key), stored);
@@ -119,6 +125,7 @@ void KeyTable::Put(Place& place, StoredKeyPtr stored) {
 KeyTable::Keys::iterator KeyTable::Erase(Keys::iterator it, int64_t revision) {
   const std::string& key = it->first;
   const StoredKey& stored = *it->second;
+  LOCKSTEP_DCHECK(bytes_ >= key.size() + stored.value.size() && memory_ >= CostOf(key, stored));
   // All of this before the node goes, which owns the name and the value.
   bytes_ -= key.size() + stored.value.size();
   memory_ -= CostOf(key, stored);
@@ -155,6 +162,7 @@ int64_t KeyTable::Delete(absl::string_view key, bool below, Effects& out) {
 }
 
 void KeyTable::DeleteOne(Keys::iterator it, Effects& out) {
+  LOCKSTEP_DCHECK(it != keys_.end());
   // Copied: `Erase` destroys the node.
   std::string key = it->first;
   Erase(it, ++revision_);
@@ -175,6 +183,7 @@ bool KeyTable::IsLong(absl::string_view prefix) const {
 
 bool KeyTable::DeleteSlice(absl::string_view prefix, std::string& after, KeySlice& slice,
                            int64_t& deleted, Effects& out) {
+  LOCKSTEP_DCHECK(after.empty() || absl::StartsWith(after, prefix));
   // From behind the last that went, which need not be there any more.
   auto it = after.empty() ? keys_.lower_bound(prefix) : keys_.upper_bound(after);
   // One revision for the whole slice: who follows the keys gets it whole, or not yet.
@@ -210,7 +219,9 @@ void KeyTable::RemoveDead(Time now, KeySlice& slice, Effects& out) {
     const std::string* const key = leases_.FindExpired(now);
     if (key == nullptr) break;
     ++slice.keys;
-    remove(Find(*key).it);
+    const Place place = Find(*key);
+    LOCKSTEP_DCHECK(place.there);  // a lease ends with its key
+    remove(place.it);
   }
   LOCKSTEP_DCHECK(InvariantsHold());
 }

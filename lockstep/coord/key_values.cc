@@ -4,6 +4,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
 #include "lockstep/base/limits.h"
 #include "lockstep/coord/key_checks.h"
 #include "lockstep/coord/key_lists.h"
@@ -19,6 +20,7 @@ ErrorPtr WithoutMark(absl::StatusCode code, Reason reason, std::string text) {
 }
 
 KeyTable::Terms TermsOf(Time now, const KeyLifetime& lifetime, std::optional<MemberIndex> owner) {
+  LOCKSTEP_DCHECK(!lifetime.with_member || owner.has_value());
   return {now + lifetime.ttl, lifetime.with_member ? owner : std::nullopt};
 }
 
@@ -33,6 +35,7 @@ ErrorPtr ReadNumber(const KeyTable::Place& place, int64_t& number) {
 
 bool Holds(const KeyCondition& expected, const KeyTable::Place& place) {
   if (expected.absent || !place.there) return expected.absent && !place.there;
+  LOCKSTEP_DCHECK(expected.value.has_value() != expected.revision.has_value());
   const StoredKey& stored = *place.it->second;
   return expected.value ? stored.value == *expected.value : stored.revision == *expected.revision;
 }
@@ -42,6 +45,7 @@ ErrorPtr CheckWait(const CoordinatorOptions& options, const KeyWaits& waits, siz
                    const Caller& caller, size_t cost) {
   // The session's own share first: it is the limit that the caller can do something about.
   const size_t session = caller.session.none() ? 0 : waits.bytes(caller.session);
+  LOCKSTEP_DCHECK(session <= bytes);
   if (cost + session > options.session_wait_bytes_max) {
     return OverLimit(absl::StrCat("a wait for keys that takes ", cost, " bytes, beside ", session,
                                   " that this session's waits take,"),
@@ -278,6 +282,7 @@ bool KeyValues::Watch(const WatchKeys& request, bool may_wait, Effects& out) {
       return true;
     }
   }
+  LOCKSTEP_DCHECK(watch_.floor() <= table_.revision());
   // Who comes from later than now comes from another life of the store.
   const bool known =
       request.after > 0 && request.after >= watch_.floor() && request.after <= table_.revision();
@@ -348,6 +353,7 @@ void KeyValues::FailAll(const ErrorPtr& error, Effects& out) {
   waits_.FailAll(error, out);
   watch_.FailAll(error, out);
   deletions_.FailAll(error, out);
+  LOCKSTEP_DCHECK(waits() == 0);
 }
 
 void KeyValues::Close(const ErrorPtr& error, int64_t next_revision, Effects& out) {

@@ -41,17 +41,21 @@ size_t KeyWaits::CostOf(const GetKeys& request) {
 }
 
 void KeyWaits::Uncount(const Waiter& waiter) {
+  LOCKSTEP_DCHECK(waits_ >= waiter.weight && bytes_ >= waiter.cost);
+  LOCKSTEP_DCHECK(!waiter.background || background_ > 0);
   waits_ -= waiter.weight;
   bytes_ -= waiter.cost;
   background_ -= waiter.background ? 1 : 0;
   if (waiter.session.none()) return;
   const auto found = session_bytes_.find(waiter.session);
+  LOCKSTEP_DCHECK(found != session_bytes_.end() && found->second >= waiter.cost);
   found->second -= waiter.cost;
   // The map is bounded by the sessions that wait.
   if (found->second == 0) session_bytes_.erase(found);
 }
 
 void KeyWaits::Count(const Waiter& waiter) {
+  LOCKSTEP_DCHECK(waiter.weight > 0 && waiter.cost > 0);
   waits_ += waiter.weight;
   bytes_ += waiter.cost;
   if (!waiter.session.none()) session_bytes_[waiter.session] += waiter.cost;
@@ -59,6 +63,7 @@ void KeyWaits::Count(const Waiter& waiter) {
 }
 
 void KeyWaits::Park(absl::string_view key, CallId call, Waiter waiter) {
+  LOCKSTEP_DCHECK(!calls_.contains(call));
   Count(waiter);
   // Nodes do not move, so that calls may point to them.
   Slot& slot = *slots_.try_emplace(key).first;
@@ -98,6 +103,7 @@ void KeyWaits::Get(Time now, GetKeys&& request, KeyLookup lookup, int64_t revisi
 }
 
 void KeyWaits::Read(CallId call, Waiter waiter) {
+  LOCKSTEP_DCHECK(!reading_.contains(call));
   // Counted while it is read: a read in slices takes a place as any wait does.
   Count(waiter);
   reads_.Add({call, std::move(waiter.many)});
@@ -125,6 +131,7 @@ void KeyWaits::KeyGone(absl::string_view key) {
 
 void KeyWaits::ParkAgain(LongReads::Ended ended) {
   const auto found = reading_.find(ended.read.call);
+  LOCKSTEP_DCHECK(found != reading_.end() && ended.missing.has_value());
   Waiter waiter = std::move(found->second);
   reading_.erase(found);
   Uncount(waiter);
@@ -148,6 +155,7 @@ void KeyWaits::AnswerMany(CallId call, const std::vector<std::string>& keys, Key
   size_t bytes = 0;
   for (const std::string& key : keys) {
     const StoredKeyPtr stored = lookup(KeyName(key).view());
+    LOCKSTEP_DCHECK(stored != nullptr);  // none was missing
     bytes += key.size() + stored->value.size();
     // One value alone is given however large it is, as in a page.
     if (bytes > options_.page_bytes_max && !listed.entries.empty()) {
@@ -160,6 +168,7 @@ void KeyWaits::AnswerMany(CallId call, const std::vector<std::string>& keys, Key
 
 void KeyWaits::KeySet(absl::string_view key, const StoredKeyPtr& stored, KeyLookup lookup,
                       Effects& out) {
+  LOCKSTEP_DCHECK(stored != nullptr);
   // First: a long read that has passed this key follows its value.
   reads_.KeySet(key, stored);
   if (slots_.empty()) return;
@@ -190,7 +199,9 @@ bool KeyWaits::Forget(CallId call) {
   if (const auto reading = reading_.find(call); reading != reading_.end()) {
     Uncount(reading->second);
     reading_.erase(reading);
-    return reads_.Forget(call);
+    const bool read = reads_.Forget(call);
+    LOCKSTEP_DCHECK(read);
+    return true;
   }
   auto found = calls_.find(call);
   if (found == calls_.end()) return false;

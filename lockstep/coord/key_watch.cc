@@ -10,11 +10,13 @@
 namespace lockstep::coord {
 
 void KeyWatch::Note(absl::string_view key, const StoredKeyPtr& stored, int64_t revision) {
+  LOCKSTEP_DCHECK(changes_.empty() || changes_.back().revision <= revision);
   changes_.push_back({std::string(key), revision});
   change_bytes_ += key.size();
   // The floor moves with what is forgotten (1).
   while (changes_.size() > options_.kept_key_changes_max) {
     floor_ = changes_.front().revision;
+    LOCKSTEP_DCHECK(change_bytes_ >= changes_.front().key.size());
     change_bytes_ -= changes_.front().key.size();
     changes_.pop_front();
   }
@@ -24,6 +26,7 @@ void KeyWatch::Note(absl::string_view key, const StoredKeyPtr& stored, int64_t r
 }
 
 void KeyWatch::Forget(int64_t revision) {
+  LOCKSTEP_DCHECK(revision >= floor_);
   changes_.clear();
   change_bytes_ = 0;
   floor_ = revision;
@@ -60,6 +63,7 @@ void KeyWatch::Publish(Effects& out) {
 
 KeysChanged KeyWatch::Since(absl::string_view directory, int64_t after, int64_t current,
                             KeyLookup lookup) const {
+  LOCKSTEP_DCHECK(after >= floor_ && after <= current);  // (1)
   KeysChanged changed{.revision = current};
   auto begin =
       std::upper_bound(changes_.begin(), changes_.end(), after,
@@ -88,6 +92,7 @@ KeysChanged KeyWatch::Since(absl::string_view directory, int64_t after, int64_t 
 }
 
 void KeyWatch::Park(CallId call, absl::string_view directory, bool moves_on) {
+  LOCKSTEP_DCHECK(!calls_.contains(call));
   auto [slot, is_new] = slots_.try_emplace(directory);
   if (is_new) {
     ++lengths_[directory.size()];
@@ -101,6 +106,7 @@ void KeyWatch::Drop(const Slot& slot) {
   auto length = lengths_.find(slot.first.size());
   LOCKSTEP_CHECK(length != lengths_.end());
   if (--length->second == 0) lengths_.erase(length);
+  LOCKSTEP_DCHECK(directory_bytes_ >= slot.first.size());
   directory_bytes_ -= slot.first.size();
   slots_.erase(slots_.find(slot.first));
 }

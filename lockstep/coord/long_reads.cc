@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "lockstep/base/check.h"
 #include "lockstep/coord/key_name.h"
 
 namespace lockstep::coord {
@@ -56,6 +57,7 @@ uint32_t LongReads::PlaceOf(absl::string_view key) const {
 void LongReads::KeySet(absl::string_view key, const StoredKeyPtr& stored) {
   // What was read already follows the writes, so that the answer shows one moment: its end.
   for (uint32_t place = PlaceOf(key); place != 0; place = reads_.front().same[place - 1]) {
+    LOCKSTEP_DCHECK(place <= reads_.front().listed.size());
     Going& going = reads_.front();
     KeyValue& entry = going.listed[place - 1];
     going.bytes += stored->value.size() - entry.value->size();
@@ -70,8 +72,11 @@ std::optional<LongReads::Ended> LongReads::KeyGone(absl::string_view key) {
 }
 
 LongReads::Ended LongReads::End(std::optional<size_t> missing) {
+  LOCKSTEP_DCHECK(!reads_.empty());
   Going& going = reads_.front();
   Ended ended = {.missing = missing, .bytes = going.bytes};
+  LOCKSTEP_DCHECK(missing ? *missing < going.read.keys.size()
+                          : going.listed.size() == going.read.keys.size());
   if (!missing) {
     for (size_t i = 0; i < going.listed.size(); ++i) {
       // The names come last, since the table of places pointed into them until now.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
 #include "lockstep/base/limits.h"
 #include "lockstep/coord/member_views.h"
 
@@ -107,6 +108,7 @@ void MemberLifecycle::Admit(Time now, const Admission& request, Effects& out) {
     membership_.Connect(now, arrival.member);
     LetIn(arrival.member, arrival.call, out);
   }
+  LOCKSTEP_DCHECK(registration_.complete() && registration_.began().has_value());
   out.Tell(Severity::kInfo,
            absl::StrCat("job '", job_.options.job, "': attempt ", job_.attempt, " runs: all ",
                         job_.options.size, " members are in, ",
@@ -115,6 +117,7 @@ void MemberLifecycle::Admit(Time now, const Admission& request, Effects& out) {
 }
 
 void MemberLifecycle::ComeBack(Time now, const Admission& request, Effects& out) {
+  LOCKSTEP_DCHECK(registration_.complete());  // else all wait for each other
   const MemberIndex member = request.member;
   // First: names and lives below are those of the new life.
   membership_.BeginLife(now, request);
@@ -135,6 +138,7 @@ void MemberLifecycle::ComeBack(Time now, const Admission& request, Effects& out)
 }
 
 void MemberLifecycle::LetIn(MemberIndex member, CallId call, Effects& out) {
+  LOCKSTEP_DCHECK(membership_.Get(member).state == MemberState::kConnected);
   // The processes that launchers have reported are this run's from here on.
   job_.processes.SomebodyJoined();
   // Before the answer: should its call break, the caller never got it.
@@ -148,6 +152,7 @@ void MemberLifecycle::LetIn(MemberIndex member, CallId call, Effects& out) {
 Answer MemberLifecycle::AnswerOf(MemberIndex member) const {
   if (!membership_.Get(member).native()) return Registered{service_};
   const RoleRecord& role = job_.roles().Of(member);
+  LOCKSTEP_DCHECK(member.value() >= role.first && member.value() - role.first < role.size);
   return Joined{.member = member,
                 .role = role.name,
                 .index = member.value() - role.first,
@@ -335,6 +340,7 @@ void MemberLifecycle::Handle(Time now, const ResetMember& request, Effects& out)
 }
 
 void MemberLifecycle::Disconnect(Time now, MemberIndex member, Effects& out) {
+  LOCKSTEP_DCHECK(membership_.Get(member).state != MemberState::kDisconnected);
   const ErrorPtr left = MakeError(
       Error{.code = absl::StatusCode::kCancelled,
             .reason = Reason::kMemberLeft,
@@ -379,6 +385,7 @@ void MemberLifecycle::Fail(Time now, std::vector<Casualty> casualties, Effects& 
             list.cause().member});
   // The root cause is told before what follows from it at barriers and in shutdown.
   if (list.fatal()) Propagate(now, told, out);
+  LOCKSTEP_DCHECK(!list.fatal() || failed());
   for (const Casualty& casualty : list.all()) {
     // With its own error, not the combined one: a barrier names whom it lacks.
     primitives_.MemberGone(now, casualty.member, casualty.error, out);
@@ -417,6 +424,7 @@ void MemberLifecycle::Propagate(Time now, const ErrorPtr& error, Effects& out) {
 }
 
 void MemberLifecycle::SetRootCause(const ErrorPtr& error, Effects& out) {
+  LOCKSTEP_DCHECK(root_cause_ == nullptr && error != nullptr);  // (1)
   root_cause_ = error;
   out.records.push_back(record::AttemptFailed{error});
 }
@@ -435,6 +443,7 @@ void MemberLifecycle::SetAllToError(Time now, const ErrorPtr& because, Effects& 
     // Each in turn: what it waits for and owns ends with it.
     primitives_.MemberGone(now, member, error, out);
   }
+  LOCKSTEP_DCHECK(membership_.failed() == static_cast<size_t>(membership_.size()));
 }
 
 void MemberLifecycle::Handle(Time now, const ProcessEnded& fact, Effects& out) {
@@ -484,6 +493,7 @@ void MemberLifecycle::Handle(Time now, const DeadlineReached&, Effects& out) {
 }
 
 void MemberLifecycle::FailRegistration(Time now, const ErrorPtr& expired, Effects& out) {
+  LOCKSTEP_DCHECK(registration_.idle());  // its callers have their answer
   KeepError(now, *expired, failed(), job_, out);
   out.Tell(Severity::kError, absl::StrCat("job '", job_.options.job, "': ", expired->message));
   Error failed_to_start = *expired;
@@ -499,6 +509,7 @@ void MemberLifecycle::FailRegistration(Time now, const ErrorPtr& expired, Effect
 }
 
 void MemberLifecycle::FailShutdown(Time now, const ErrorPtr& inner, Effects& out) {
+  LOCKSTEP_DCHECK(shutdown_.open());
   // First: those who wait at the barrier get its verdict, not an error of the attempt.
   shutdown_.Fail(inner, out);
   const ErrorPtr verdict = shutdown_.verdict();

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
 
 namespace lockstep::coord {
 namespace {
@@ -112,6 +113,7 @@ size_t MemberViews::CountConnected() const {
     // A member that was told of the failure is about to end.
     if (is && !polls_.WasTold(member)) ++connected;
   }
+  LOCKSTEP_DCHECK(connected <= membership_.connected());
   return connected;
 }
 

@@ -2,12 +2,15 @@
 
 #include <utility>
 
+#include "lockstep/base/check.h"
+
 namespace lockstep::coord {
 
 void MemberWatch::Watch(CallId call, std::optional<int64_t> version, Effects& out) {
   if (version != membership_.version()) return out.Succeed(call, Snapshot());
   // Parked watchers all know a version up to this one, so the oldest stays.
   if (parked_.empty()) oldest_parked_ = *version;
+  LOCKSTEP_DCHECK(oldest_parked_ <= *version);
   parked_.emplace(call, *version);
 }
 
@@ -33,6 +36,7 @@ Time MemberWatch::NextDeadline() const {
 }
 
 MembersWatched MemberWatch::Snapshot() {
+  LOCKSTEP_DCHECK(snapshot_version_ <= membership_.version());
   // Shared by all who ask for this version.
   if (snapshot_version_ != membership_.version()) {
     auto members = std::make_shared<std::vector<MemberStatus>>();

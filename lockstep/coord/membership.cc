@@ -64,6 +64,7 @@ void Membership::BeginLife(Time now, const Admission& admission) {
   job_.places.Mutable(member.value()) = {.host = admission.host, .pid = admission.pid};
   job_.recoverable[member.value()] = admission.recoverable ? 1 : 0;
   NoteChange(member);
+  LOCKSTEP_DCHECK(Find(admission.incarnation) == member);  // so that its requests name it
 }
 
 void Membership::SetLabels(Member& member, const Labels& labels) {
@@ -73,6 +74,7 @@ void Membership::SetLabels(Member& member, const Labels& labels) {
     return sum;
   };
   // Unsigned, so a difference below zero comes out right in the sum.
+  LOCKSTEP_DCHECK(label_bytes_ >= bytes(member.labels));
   label_bytes_ += bytes(labels) - bytes(member.labels);
   member.labels = labels;
 }
@@ -115,6 +117,7 @@ bool Membership::NoteProgress(MemberIndex member, std::optional<int64_t> step,
 void Membership::Connect(Time now, MemberIndex member) {
   Member& m = members_.Mutable(member.value());
   LOCKSTEP_CHECK(m.ever_registered);
+  LOCKSTEP_DCHECK(m.state != MemberState::kConnected);
   // A member that comes back leaves its error behind.
   m.error = nullptr;
   m.grace_until.reset();
@@ -126,6 +129,7 @@ void Membership::Fail(Time now, MemberIndex member, ErrorPtr error) {
   Member& m = members_.Mutable(member.value());
   // The first error of a member stays (3).
   if (m.state == MemberState::kError) return;
+  LOCKSTEP_DCHECK(error != nullptr);
   m.error = std::move(error);
   SetState(now, member, MemberState::kError);
 }
@@ -143,6 +147,7 @@ void Membership::SetState(Time now, MemberIndex member, MemberState state) {
   if (m.state == MemberState::kConnected) {
     // Before the state changes: exactly connected members are watched (2).
     detector_.Unwatch(member);
+    LOCKSTEP_DCHECK(connected_ > 0);
     --connected_;
   }
   failed_ += (state == MemberState::kError) - (m.state == MemberState::kError);
@@ -156,6 +161,7 @@ void Membership::SetState(Time now, MemberIndex member, MemberState state) {
     // After the state: the watch begins with all of it in place.
     detector_.Watch(now, member);
   }
+  LOCKSTEP_DCHECK(connected_ + failed_ <= static_cast<size_t>(size()));
 }
 
 void Membership::Restore(Time at, const record::MemberChanged& record) {
@@ -187,6 +193,7 @@ void Membership::Restore(Time at, const record::MemberChanged& record) {
 }
 
 void Membership::Restored(Time now, int64_t version) {
+  LOCKSTEP_DCHECK(version > 0);
   // Above all versions that the server before may have told.
   version_ += version;
   // What records have said needs no record again.
@@ -221,6 +228,7 @@ void Membership::Snapshot(std::vector<TimedRecord>& records) const {
     std::vector<record::MemberChanged> former = job_.lives.RecordsOf(index);
     // Lives of earlier attempts go with those attempts.
     const size_t here = lives_.CountHere(index);
+    LOCKSTEP_DCHECK(here <= former.size());
     for (size_t k = former.size() - here; k + 1 < former.size(); ++k) {
       records.push_back({member.since, std::move(former[k])});
     }

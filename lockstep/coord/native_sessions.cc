@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
 #include "lockstep/coord/kept_answers.h"
 
 namespace lockstep::coord {
@@ -43,6 +44,7 @@ void NativeSessions::Answered(Time now, const AnsweredThrough& fact) {
 
 void NativeSessions::Close(Time now, const CloseSession& request, Effects& out) {
   const SessionId id = request.caller.session;
+  LOCKSTEP_DCHECK(Knows(id));
   // `asks`, not `seat`: it may still wait to be let in.
   const std::optional<MemberIndex> asked = Find(id)->asks;
   Attempt& attempt = attempts_.current();
@@ -102,6 +104,7 @@ void NativeSessions::KeepAnswer(SessionTable::Session& session, const Caller& ca
                                 size_t records, size_t replies, Effects& out) {
   // Without a record nothing took effect, so that asking again is harmless.
   if (caller.number == 0 || out.records.size() == records) return;
+  LOCKSTEP_DCHECK(records <= out.records.size() && replies <= out.replies.size());
   const auto reply =
       std::find_if(out.replies.begin() + static_cast<ptrdiff_t>(replies), out.replies.end(),
                    [&caller](const Reply& each) { return each.call == caller.call; });
@@ -129,6 +132,7 @@ void NativeSessions::Settle(const std::vector<KeyDeletions::Ended>& deleted, Eff
     // Replies of stock members and all others bring no session a seat.
     if (joined == nullptr || reply.error) continue;
     const Membership::Member& member = attempt.membership().Get(joined->member);
+    LOCKSTEP_DCHECK(member.native());  // stock members are answered with Registered
     table_.Sit(member.session,
                {joined->member, member.incarnation, job_.attempt, attempt.service()});
   }

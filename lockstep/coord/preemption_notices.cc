@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
 
 namespace lockstep::coord {
 namespace {
@@ -135,6 +136,7 @@ NoticeChange PreemptionNotices::Changed(PreemptionState next, Severity severity,
 
 NoticeChange PreemptionNotices::Begin(Time now, PreemptionState next,
                                       PreemptionNotice notice) const {
+  LOCKSTEP_DCHECK(!IsOpen(next));
   // All anew but for the counters: nothing of the last preemption applies.
   next = {.version = next.version,
           .attempt = job_.attempt,
@@ -154,6 +156,7 @@ NoticeChange PreemptionNotices::Begin(Time now, PreemptionState next,
 }
 
 NoticeChange PreemptionNotices::Add(PreemptionState next, PreemptionNotice notice) const {
+  LOCKSTEP_DCHECK(IsOpen(next));
   next.death = std::min(next.death, notice.death);
   // Somebody dies after all, so the step is needed again.
   next.withdrawn = false;
@@ -166,6 +169,7 @@ NoticeChange PreemptionNotices::Add(PreemptionState next, PreemptionNotice notic
 
 std::optional<NoticeChange> PreemptionNotices::Extend(Time now, PreemptionState next,
                                                       const NotifyPreemption& request) const {
+  LOCKSTEP_DCHECK(IsOpen(next));
   const Time death = DeathOf(now, request);
   bool moved = false;
   for (PreemptionNotice& each : next.notices) {
@@ -184,6 +188,7 @@ std::optional<NoticeChange> PreemptionNotices::Extend(Time now, PreemptionState 
 
 std::optional<NoticeChange> PreemptionNotices::Withdraw(PreemptionState next,
                                                         const NotifyPreemption& request) {
+  LOCKSTEP_DCHECK(IsOpen(next));
   // Kept for the end, which tells what the preemption was about.
   const std::vector<PreemptionNotice> before = next.notices;
   std::erase_if(next.notices, [&](const PreemptionNotice& notice) {

@@ -39,6 +39,7 @@ void PreemptionSync::Handle(Time, const WatchPreemption& request, Effects& out) 
 
 void PreemptionSync::Handle(Time now, const NotifyPreemption& request, Effects& out) {
   const CallId call = request.caller.call;
+  LOCKSTEP_DCHECK(std::is_sorted(request.subjects.begin(), request.subjects.end()));
   if (ErrorPtr refusal = notices_.Check(request, state())) return out.Fail(call, refusal);
   switch (request.act) {
     case NotifyPreemption::Act::kWithdraw: {
@@ -115,6 +116,7 @@ void PreemptionSync::SettleWindow(Time now, Effects& out) {
 // Agreeing.
 
 void PreemptionSync::OpenHold(Time now, Effects& out) {
+  LOCKSTEP_DCHECK(state().phase == PreemptionPhase::kPending);
   bool natives = false;
   std::vector<MemberIndex> connected;
   for (int32_t i = 0; i < membership_.size(); ++i) {
@@ -200,6 +202,7 @@ void PreemptionSync::Advance(Time now, Effects& out) {
 
 void PreemptionSync::Agree(Time now, int64_t step, Effects& out) {
   LOCKSTEP_CHECK(step >= members_.HighestOffer().value_or(0));  // (2)
+  LOCKSTEP_DCHECK(state().phase == PreemptionPhase::kHolding);  // (1)
   PreemptionState next = watch_.Next();
   next.phase = PreemptionPhase::kAgreed;
   next.sync_step = step;
@@ -310,6 +313,7 @@ void PreemptionSync::EndByMembers(Time now, absl::string_view why, Effects& out)
 
 void PreemptionSync::End(Time now, SyncMembers::Ending ending, Effects& out) {
   PreemptionState next = watch_.Next();
+  LOCKSTEP_DCHECK(IsOpen(state()) && ending.outcome != PreemptionOutcome::kNone);  // (3)
   next.phase = PreemptionPhase::kEnded;
   next.outcome = ending.outcome;
   next.text = std::move(ending.text);
@@ -363,6 +367,7 @@ void PreemptionSync::StockMet(Time now, bool passed, Effects& out) {
 
 Time PreemptionSync::NextDeadline() const {
   if (!IsOpen(state())) return Time::Infinite();
+  LOCKSTEP_DCHECK(!hold_until_ || state().phase == PreemptionPhase::kHolding);
   return hold_until_ ? std::min(*hold_until_, due_) : due_;
 }
 

@@ -17,6 +17,8 @@ void PreemptionWatch::Publish(Time now, PreemptionState next, Effects& out) {
   LOCKSTEP_CHECK(next.version == state_->version + 1);  // (1)
   LOCKSTEP_CHECK(next.id != state_->id || !state_->sync_step ||
                  next.sync_step == state_->sync_step);  // (2)
+  // A preemption only goes on, and is followed by one of a higher number.
+  LOCKSTEP_DCHECK(next.id > state_->id || (next.id == state_->id && next.phase >= state_->phase));
   // A change within a phase leaves its begin, from which its deadline counts.
   if (next.phase != state_->phase || next.id != state_->id) next.since = now;
   state_ = std::make_shared<const PreemptionState>(std::move(next));

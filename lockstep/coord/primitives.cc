@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
 
 namespace lockstep::coord {
 
@@ -187,6 +188,7 @@ void Primitives::MemberLeaves(Time now, MemberIndex member, Effects& out) {
 
 // Barriers come first: what fails them is what their callers want to hear of.
 void Primitives::MemberGone(Time now, MemberIndex member, const ErrorPtr& because, Effects& out) {
+  LOCKSTEP_DCHECK(because != nullptr);
   barriers_.MemberGone(member, because, out);
   preemption_.MemberGone(now, member, because->reason == Reason::kMemberLeft, because->message,
                          out);
@@ -200,6 +202,7 @@ void Primitives::EndFormerLife(MemberIndex member, Effects& out) {
 }
 
 void Primitives::MemberIsBack(MemberIndex member, const ErrorPtr& because, Effects& out) {
+  LOCKSTEP_DCHECK(membership_.Get(member).state == MemberState::kConnected);
   // The new life is connected and is awaited where the former one asked.
   alive_.MemberRestarted(member, because, out);
   agreements_.MemberRestarted(member, because, out);
@@ -309,6 +312,7 @@ void Primitives::FillView(Time now, CoordinatorView& view) const {
       wait.since = std::min(wait.since, waiter.since);
       if (auto member = membership_.Find(waiter.incarnation)) wait.members.push_back(*member);
     }
+    LOCKSTEP_DCHECK(wait.waiters > 0);  // a slot of the background alone is not listed
     // A member may wait with several calls and is shown once.
     std::sort(wait.members.begin(), wait.members.end());
     wait.members.erase(std::unique(wait.members.begin(), wait.members.end()), wait.members.end());

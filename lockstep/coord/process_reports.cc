@@ -3,10 +3,12 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
 
 namespace lockstep::coord {
 
 void ProcessReports::Record(MemberIndex member, Effects& out) {
+  LOCKSTEP_DCHECK(job_.IsMember(member));
   out.records.push_back(job_.processes.RecordOf(member));
   job_.changes.Touch(member);
 }

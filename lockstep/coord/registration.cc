@@ -62,6 +62,7 @@ bool Registration::Ask(Time now, const Admission& request, Effects& out) {
   leaves_[request.member.value()] = leave;
   // A caller without a deadline waits as long as all do.
   if (!leave.is_infinite()) leaving_.emplace(leave, request.member);
+  LOCKSTEP_DCHECK(calls_.size() == gathering().arrived());
   return gathering().complete();
 }
 
@@ -69,6 +70,7 @@ std::vector<Gathering::Arrival> Registration::TakeAll(Effects& out) {
   LOCKSTEP_CHECK(open() && gathering().complete());
   // Copied, since the gathering ends with the state.
   std::vector<Gathering::Arrival> all = gathering().Waiting();
+  LOCKSTEP_DCHECK(all.size() == everybody_->size() && calls_.size() == all.size());
   state_ = Complete();
   leaving_.clear();
   calls_.clear();
@@ -95,7 +97,8 @@ void Registration::Drop(Time now, MemberIndex member, CallId call) {
   membership_.GaveUpRegistering(now, member);
   gathering().Withdraw(member);
   leaving_.erase({leaves_[member.value()], member});
-  calls_.erase(call);
+  const size_t erased = calls_.erase(call);
+  LOCKSTEP_DCHECK(erased == 1 && calls_.size() == gathering().arrived());
 }
 
 bool Registration::MemberEnded(Time now, MemberIndex member, const ErrorPtr& error, Effects& out) {
@@ -138,6 +141,7 @@ ErrorPtr Registration::ReachDeadline(Time now, Effects& out) {
   while (!leaving_.empty() && leaving_.begin()->first <= now) {
     if (!error) error = TimedOut(now);
     const MemberIndex member = leaving_.begin()->second;
+    LOCKSTEP_DCHECK(leaves_[member.value()] == leaving_.begin()->first);
     const std::optional<CallId> call = gathering().Withdraw(member);
     LOCKSTEP_CHECK(call.has_value());
     Drop(now, member, *call);

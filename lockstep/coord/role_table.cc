@@ -74,6 +74,7 @@ ErrorPtr RoleTable::Find(const std::string& name, const RoleRecord** role) const
 
 bool RoleTable::Settle(const std::string& name) {
   if (!options_.roles.empty() || settled_ || name.empty()) return false;
+  LOCKSTEP_DCHECK(roles_.size() == 1);
   // Also where the name is the guess: another one is refused from now on.
   settled_ = true;
   if (roles_[0].name == name) return false;

@@ -58,6 +58,7 @@ ErrorPtr SessionTable::Open(Time now, const OpenSession& request, bool* resumed,
 
 SessionTable::Session& SessionTable::Add(Time at, SessionId id) {
   auto& session = sessions_[id];
+  LOCKSTEP_DCHECK(session == nullptr);  // it is opened once
   session = std::make_unique<Session>();
   session->id = id;
   session->opened = at;
@@ -79,6 +80,7 @@ void SessionTable::SetExpiry(Session& session, std::optional<Time> when) {
 void SessionTable::Broke(Time now, Session& session) {
   // Its time counts from the first word of it.
   if (!session.linked) return;
+  LOCKSTEP_DCHECK(!session.expires);  // a linked session does not
   session.linked = false;
   SetExpiry(session, now + options_.session_timeout);
 }
@@ -92,7 +94,10 @@ void SessionTable::AnsweredThrough(Session& session, uint64_t number) {
 
 void SessionTable::Drop(Session& session, uint64_t through) {
   const auto end = session.kept.upper_bound(through);
-  for (auto it = session.kept.begin(); it != end; ++it) kept_bytes_ -= CostOf(it->second);
+  for (auto it = session.kept.begin(); it != end; ++it) {
+    LOCKSTEP_DCHECK(kept_bytes_ >= CostOf(it->second));
+    kept_bytes_ -= CostOf(it->second);
+  }
   session.kept.erase(session.kept.begin(), end);
 }
 
@@ -139,6 +144,7 @@ const record::AnswerKept* SessionTable::Kept(const Session& session, uint64_t nu
 }
 
 void SessionTable::Keep(Session& session, record::AnswerKept answer, Effects& out) {
+  LOCKSTEP_DCHECK(answer.number > session.answered_through);  // else it is dropped at once
   // With the record, so that a replay drops what was dropped here.
   answer.through = session.answered_through;
   out.records.push_back(answer);

@@ -39,6 +39,7 @@ ErrorPtr ShutdownBarrier::Open(Time now) {
 }
 
 bool ShutdownBarrier::Arrive(MemberIndex member, CallId call, Effects& out) {
+  LOCKSTEP_DCHECK(open());
   // A member waits with one call: its newest, since a retry replaces a call that broke.
   if (std::optional<CallId> older = gathering().Arrive(member, call)) {
     calls_.erase(*older);
@@ -68,6 +69,7 @@ bool ShutdownBarrier::Forget(CallId call) {
 std::vector<Gathering::Arrival> ShutdownBarrier::Pass(Effects& out) {
   LOCKSTEP_CHECK(gathering().complete());
   std::vector<Gathering::Arrival> waiting = gathering().Waiting();
+  LOCKSTEP_DCHECK(waiting.size() == calls_.size());  // (2)
   // Ended before the caller lets the members go, each of which would fail an open one.
   state_ = Ended();
   calls_.clear();
@@ -76,6 +78,7 @@ std::vector<Gathering::Arrival> ShutdownBarrier::Pass(Effects& out) {
 }
 
 void ShutdownBarrier::Fail(const ErrorPtr& inner, Effects& out) {
+  LOCKSTEP_DCHECK(open() && inner != nullptr);  // (1)
   // Copied, since the gathering ends with the state.
   const std::vector<Gathering::Arrival> waiting = gathering().Waiting();
   const ErrorPtr verdict =

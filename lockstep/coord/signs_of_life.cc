@@ -2,9 +2,17 @@
 
 #include <algorithm>
 
+#include "lockstep/base/check.h"
+
 namespace lockstep::coord {
 
+// A member is doubted before it is given up, and a retry is no period.
+static_assert(kSilentIsSuspect > 0 && kSilentIsSuspect < 1);
+static_assert(kSilentPeriods > 1 && kPeriodsKept > 0);
+static_assert(kHeartbeatAgain < kUnseenPeriod && kUnseenPeriod <= kPeriodMax);
+
 void Heartbeats::Note(Time now) {
+  LOCKSTEP_DCHECK(!last_ || *last_ <= now);
   // A retry: it would make the period look far too short.
   if (last_ && now - *last_ < kHeartbeatAgain) return;
   if (last_) {
@@ -65,7 +73,9 @@ absl::Duration SignsOfLife::Patience(absl::Duration usual) const {
 Time SignsOfLife::SuspectAt(absl::Duration usual) const {
   // Doubt comes early when it is not known what to expect.
   const absl::Duration patience = heartbeats_.seen() ? Patience(usual) : usual;
-  return SilentSince() + kSilentIsSuspect * patience;
+  const Time suspect = SilentSince() + kSilentIsSuspect * patience;
+  LOCKSTEP_DCHECK(suspect <= LostAt(usual));
+  return suspect;
 }
 
 }  // namespace lockstep::coord

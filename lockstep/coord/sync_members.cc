@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
 #include "lockstep/coord/sync_step.h"
 
 namespace lockstep::coord {
@@ -27,6 +28,8 @@ const SyncMembers::Entry* SyncMembers::Find(MemberIndex member) const {
 }
 
 void SyncMembers::Set(MemberIndex member, Entry entry, Effects& out) {
+  LOCKSTEP_DCHECK(job_.IsMember(member) && entry.stride > 0);
+  LOCKSTEP_DCHECK(entry.state != SyncState::kHeld || entry.step.has_value());
   // Before the entry is moved. Strides and times are not recorded: after a restart all are asked
   // again.
   out.records.push_back(record::SyncMemberChanged{member, entry.state, entry.step, entry.text});
@@ -103,6 +106,7 @@ std::variant<int64_t, SyncMembers::Ending> SyncMembers::Decide(Time now, Time de
                   "the members' strides never meet: no step is one of each member's; report steps "
                   "in the same stride and phase everywhere"};
   }
+  LOCKSTEP_DCHECK(*step >= *HighestOffer());  // no member has passed it
   // Before the time is looked at: work that ends needs none.
   if (last && *step > *last) {
     return Ending{PreemptionOutcome::kFinished,

@@ -22,6 +22,7 @@ int64_t InverseOf(int64_t a, int64_t m) {
     r = std::exchange(next_r, r - quotient * next_r);
     t = std::exchange(next_t, t - quotient * next_t);
   }
+  LOCKSTEP_DCHECK(r == 1);  // no common factor
   return static_cast<int64_t>(t < 0 ? t + m : t);
 }
 
@@ -32,6 +33,7 @@ struct Progression {
 
   // What is in both (the Chinese remainder theorem); absent when nothing is.
   std::optional<Progression> Meet(const StepOffer& offer) const {
+    LOCKSTEP_DCHECK(rest >= 0 && rest < stride);
     const int64_t common = std::gcd(stride, offer.stride);
     const int64_t apart = offer.first - rest;
     // Both step in units of `common`, so they keep their distance for ever.
@@ -45,6 +47,7 @@ struct Progression {
     // How many of our own strides lead to a step of the other.
     Wide times = Wide{apart / common % others} * InverseOf(own, others) % others;
     if (times < 0) times += others;
+    LOCKSTEP_DCHECK(times >= 0 && times < others);
     return Progression{static_cast<int64_t>((Wide{rest} + Wide{stride} * times) % both), both};
   }
 };
@@ -66,6 +69,7 @@ std::optional<int64_t> LowestCommonStep(const std::vector<StepOffer>& offers) {
   const Wide short_of = Wide{from} - all.rest;
   const Wide times = short_of <= 0 ? 0 : (short_of + all.stride - 1) / all.stride;
   const Wide step = Wide{all.rest} + times * all.stride;
+  LOCKSTEP_DCHECK(step >= from);
   // Computed in 128 bits, told in 64.
   if (step > std::numeric_limits<int64_t>::max()) return std::nullopt;
   return static_cast<int64_t>(step);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
 #include "lockstep/coord/job_record.h"
 
 namespace lockstep::coord {
@@ -22,6 +23,7 @@ void WaitIndex::Note(Time now, CallId call, MemberIndex member, Kind kind, std::
   // Before the wait is moved.
   by_member_.insert(PlaceOf(call, wait));
   waits_.emplace(call, std::move(wait));
+  LOCKSTEP_DCHECK(waits_.size() == by_member_.size());
 }
 
 void WaitIndex::Forget(CallId call) {
@@ -30,6 +32,7 @@ void WaitIndex::Forget(CallId call) {
   // Before the wait goes, of which the place is made.
   by_member_.erase(PlaceOf(call, found->second));
   waits_.erase(found);
+  LOCKSTEP_DCHECK(waits_.size() == by_member_.size());
 }
 
 std::string WaitIndex::Describe(Time now, MemberIndex member) const {
