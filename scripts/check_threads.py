@@ -2,10 +2,10 @@
 """Checks that what a mutex guards is only touched under it, with clang's thread safety analysis.
 
 Reads sources as build/release/compile_commands.json says, without generating code; so the release
-preset must be built. Reads only those that see a mutex, by what they include: the others, three of four,
-have nothing that could be guarded. Prints what clang says of each breach. Folders that use the standard mutex,
-which clang cannot follow, are breaches too, unless TO_CONVERT lists them. Tests are not read: what
-they share is their own, and the thread sanitizer runs them.
+preset must be built. Reads only those that see a mutex, by what they include: the others, three of
+four, have nothing that could be guarded. Prints what clang says of each breach. Folders that use the
+standard mutex, which clang cannot follow, are breaches too, unless TO_CONVERT lists them. Tests are
+not read: what they share is their own, and the thread sanitizer runs them.
 
     check_threads.py [FOLDER...]    only sources in these, such as lockstep/client
 """
@@ -64,7 +64,7 @@ def check_conversion(sources, to_convert):
 
 
 def see_a_mutex(texts):
-    """The sources and headers that include one of MUTEXES, themselves or by others; `texts` maps path to text."""
+    """The files that include one of MUTEXES, themselves or by others; `texts` maps path to text."""
     users = {}
     for path, text in texts.items():
         folder = path.rpartition("/")[0]
