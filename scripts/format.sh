@@ -10,7 +10,7 @@ if ! command -v /usr/bin/clang-format-14 >/dev/null; then
   printf 'clang-format 14 is not installed: apt-get install clang-format\n' >&2
   exit 2
 fi
-mapfile -t files < <(git ls-files '*.h' '*.cc')
+mapfile -t files < <(git ls-files --cached --others --exclude-standard '*.h' '*.cc')
 if [ "${1:-}" = --check ]; then
   differs() {
     local file

@@ -20,7 +20,7 @@ using RequestNumber = uint64_t;
 enum class CallType {
   kOpen,    // no request: answered as soon as the session is open
   kEffect,  // changes something; the server keeps its answer until it hears that we have it
-  kRead,    // is answered at once, and changes nothing
+  kRead,    // is answered without waiting for others, and changes nothing
   kWait,    // parks at the server, and parks again when it is sent again
   kWatch,   // the same, but the failure of the attempt does not end it
 };

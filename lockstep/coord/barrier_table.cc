@@ -18,7 +18,7 @@ constexpr size_t kBroughtBytes = 96;
 // No id is used so often; a counter beyond it is made up.
 constexpr int64_t kCounterMax = int64_t{1} << 62;
 
-// Of those that fail by one member, so many are told of one by one.
+// At most this many of the barriers that fail because of one member are logged individually.
 constexpr size_t kFailuresToldMax = 10;
 
 // Tables larger than this are not checked as a whole at each step.

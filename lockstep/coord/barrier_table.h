@@ -127,8 +127,8 @@ class BarrierTable {
   void End(Instance& instance, ErrorPtr error, Effects& out, bool tell = true);
   // Answers who waits, and destroys the instance.
   void Close(Instance& instance, const ErrorPtr& error, const MemberValues& values, Effects& out);
-  // Somebody waits no longer, whose call is withdrawn from the gathering already; without any, the
-  // instance is destroyed, and leaves the id as it was.
+  // Call it after a member's call was withdrawn from the gathering. If no member waits any more, it
+  // destroys the instance and restores the id.
   void Withdraw(Instance& instance, MemberIndex member);
   void DropBrought(Instance& instance, MemberIndex member);
   void Count(Instance& instance);

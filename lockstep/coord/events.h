@@ -46,7 +46,8 @@ struct RequestTraits {
   bool takes_effect = false;
   // Makes the job hold more when it takes effect.
   bool writes = false;
-  // May be parked, and those who look are shown for what: `WaitOf` in coordinator.cc says it.
+  // May be parked for others; `status` then shows what it waits for (`WaitOf` in coordinator.cc).
+  // Work that is done in slices and watches park without it.
   bool waits = false;
 };
 
@@ -453,7 +454,8 @@ using Event =
     std::variant<RegisterMember, Heartbeat, PollForError, ReportError, LeaveJob, ResetMember,
                  WatchMembers, GetMemberStates, SetKey, GetKey, TryGetKey, IncrementKey, ListKeys,
                  DeleteKey, ArriveAtBarrier, CancelBarrier, GetAliveMembers, ListBarriers, CallLeft,
-                 // Native clients only:
+                 // Native clients only, up to ReportSave. The simulation of stock clients must send
+                 // every request that stands outside of this part (sim/simulation_test.cc).
                  OpenSession, SessionBroke, AnsweredThrough, CloseSession, JoinJob, ReportProgress,
                  WatchJob, AgreeOnIndex, CompareAndSetKey, MaxKey, GetKeys, WatchKeys,
                  NotifyPreemption, WatchPreemption, AnswerHold, ReportSave,

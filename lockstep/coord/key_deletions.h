@@ -15,9 +15,9 @@
 
 namespace lockstep::coord {
 
-// Removes what long deletions are of, oldest first and a slice in each turn, and answers each when
-// it has come to its end. A native call that asks again for a deletion that is on waits for that
-// one. A deletion whose caller left goes on.
+// Carries out long deletions, oldest first, one slice per turn, and answers each when it is
+// complete. A native call that repeats a deletion under way waits for that one. A deletion whose
+// caller left goes on.
 //
 // Invariants: (1) a caller that has not left is answered once; (2) a deletion passes each key once:
 // what is set before the place that it has come to stays.

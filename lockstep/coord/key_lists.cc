@@ -76,9 +76,8 @@ ErrorPtr ReadSnapshot(const KeyTable& table, const CoordinatorOptions& options,
     const bool many = all.changes.size() > options.page_entries_max;
     const bool full = bytes > options.page_bytes_max && all.changes.size() > 1;
     if (!many && !full) continue;
-    return OverLimit(absl::StrCat("what is at and below ", QuotedKey(request.key),
-                                  ", which a watch is told whole at first, (watch less of "
-                                  "it, or read it in pages)"),
+    return OverLimit(absl::StrCat("the first answer of a watch of ", QuotedKey(request.key),
+                                  " (watch a smaller part, or read it in pages)"),
                      many ? "page_entries_max" : "page_bytes_max",
                      many ? options.page_entries_max : options.page_bytes_max);
   }

@@ -283,7 +283,7 @@ bool KeyValues::Watch(const WatchKeys& request, bool may_wait, Effects& out) {
     }
   }
   LOCKSTEP_DCHECK(watch_.floor() <= table_.revision());
-  // Who comes from later than now comes from another life of the store.
+  // A revision above the current one is from another life of the store.
   const bool known =
       request.after > 0 && request.after >= watch_.floor() && request.after <= table_.revision();
   if (known) {
