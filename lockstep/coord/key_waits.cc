@@ -201,7 +201,7 @@ bool KeyWaits::Forget(CallId call) {
     reading_.erase(reading);
     const bool read = reads_.Forget(call);
     LOCKSTEP_DCHECK(read);
-    return true;
+    return read;
   }
   auto found = calls_.find(call);
   if (found == calls_.end()) return false;
