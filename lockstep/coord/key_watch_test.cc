@@ -140,8 +140,9 @@ TEST_F(ShortHistory, GivesWhatIsTooMuchInParts) {
   Set("c", "1");
   EXPECT_EQ(Text(Watch("", 1)), "a=12345@2 r2");
   EXPECT_EQ(Text(Watch("", 2)), "b=12345@3 c=1@4 r4");
-  EXPECT_THAT(Text(Watch("", 0)), AllOf(HasSubstr("RESOURCE_EXHAUSTED"),
-                                        HasSubstr("page_bytes_max"), HasSubstr("watch less")));
+  EXPECT_THAT(Text(Watch("", 0)),
+              AllOf(HasSubstr("RESOURCE_EXHAUSTED"), HasSubstr("page_bytes_max"),
+                    HasSubstr("watch a smaller part")));
 }
 
 TEST_F(ShortHistory, GivesAKeyThatIsMoreThanAPageAlone) {
