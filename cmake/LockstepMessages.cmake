@@ -1,5 +1,6 @@
 # lockstep_messages: the C++ of our messages, made from proto/lockstep (scripts/generate_messages.py)
-# into the build tree, and included as if it lay in the source tree.
+# into the build tree, and included as if it lay in the source tree. LOCKSTEP_V1_CODECS and
+# LOCKSTEP_STORE_CODECS are the sources of lockstep_wire_native and lockstep_wire_store among it.
 set(LOCKSTEP_MESSAGES_DIR ${CMAKE_BINARY_DIR}/messages)
 set(LOCKSTEP_V1_PROTOS coordination node_group data data_service data_status job link preemption process
                        rendezvous status)
@@ -20,11 +21,13 @@ set(protos)
 set(headers ${LOCKSTEP_MESSAGES_DIR}/lockstep/wire/native/kinds.h)
 foreach(name ${LOCKSTEP_V1_PROTOS})
   list(APPEND protos lockstep/v1/${name}.proto)
+  list(APPEND LOCKSTEP_V1_CODECS ${LOCKSTEP_MESSAGES_DIR}/lockstep/wire/native/${name}_codec.cc)
   list(APPEND headers ${LOCKSTEP_MESSAGES_DIR}/lockstep/wire/native/${name}_messages.h
                       ${LOCKSTEP_MESSAGES_DIR}/lockstep/wire/native/${name}_pairs.h)
 endforeach()
 foreach(name ${LOCKSTEP_STORE_PROTOS})
   list(APPEND protos lockstep/store/v1/${name}.proto)
+  list(APPEND LOCKSTEP_STORE_CODECS ${LOCKSTEP_MESSAGES_DIR}/lockstep/wire/store/${name}_codec.cc)
   list(APPEND headers ${LOCKSTEP_MESSAGES_DIR}/lockstep/wire/store/${name}_messages.h
                       ${LOCKSTEP_MESSAGES_DIR}/lockstep/wire/store/${name}_pairs.h)
 endforeach()
@@ -32,7 +35,7 @@ set(lockstep_proto_sources ${protos} lockstep/options.proto)
 list(TRANSFORM lockstep_proto_sources PREPEND ${CMAKE_SOURCE_DIR}/proto/)
 set(descriptors ${LOCKSTEP_MESSAGES_DIR}/lockstep.descriptors)
 add_custom_command(
-  OUTPUT ${headers} ${descriptors}
+  OUTPUT ${headers} ${LOCKSTEP_V1_CODECS} ${LOCKSTEP_STORE_CODECS} ${descriptors}
   COMMAND ${CMAKE_COMMAND} -E make_directory ${LOCKSTEP_MESSAGES_DIR}
   COMMAND protobuf::protoc -I ${CMAKE_SOURCE_DIR}/proto --include_imports --include_source_info
           --descriptor_set_out=${descriptors} ${protos}
@@ -41,7 +44,13 @@ add_custom_command(
   DEPENDS ${lockstep_proto_sources} ${CMAKE_SOURCE_DIR}/scripts/generate_messages.py
   COMMENT "Making messages from proto/lockstep"
   VERBATIM)
-add_custom_target(lockstep_messages DEPENDS ${headers})
+add_custom_target(lockstep_messages DEPENDS ${headers} ${LOCKSTEP_V1_CODECS} ${LOCKSTEP_STORE_CODECS})
+# The rule above belongs to this folder: others know by this that the sources will be there.
+function(lockstep_made_sources target)
+  set_source_files_properties(${ARGN} PROPERTIES GENERATED ON)
+  target_sources(${target} PRIVATE ${ARGN})
+  add_dependencies(${target} lockstep_messages)
+endfunction()
 
 # lockstep_protobuf_library(NAME PROTO...): protobuf's own classes for each PROTO. For tests only.
 function(lockstep_protobuf_library name)

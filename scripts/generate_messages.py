@@ -4,10 +4,11 @@
     protoc -I proto --include_imports --include_source_info --descriptor_set_out=SET FILE.proto...
     scripts/generate_messages.py SET FOLDER
 
-The build does that (cmake/LockstepMessages.cmake). Of each file STEM.proto come two headers:
+The build does that (cmake/LockstepMessages.cmake). Of each file STEM.proto come:
 
     STEM_messages.h   a plain struct for each message: its fields, `==`, its name, and the list of
                       fields that codec.h reads; the enums and their names; what requests are (KindOf)
+    STEM_codec.cc     how they become bytes and are read from them (codec_templates.h)
     STEM_pairs.h      for tests: each struct beside protobuf's class
 
 and all requests together become one more, kinds.h: who answers which. What a message says besides
@@ -39,7 +40,6 @@ NUMBERS = {
     F.TYPE_UINT64: "uint64_t",
 }
 BYTES = {"OWNED": "Bytes", "SHARED": "SharedBytes", "VIEWED": "BytesView"}
-WIDTH = 100
 
 
 class ContractError(Exception):
@@ -113,15 +113,6 @@ def camel(name):
 def short(type_name):
     """.lockstep.v1.Label -> Label"""
     return type_name.rsplit(".", 1)[1]
-
-
-def wrapped(first, parts, last, indent):
-    """`first(a, b)last` on one line, or each part on a line of its own."""
-    line = f"{indent}{first}({', '.join(parts)}){last}"
-    if len(line) <= WIDTH:
-        return [line]
-    inner = f",\n{indent}    ".join(parts)
-    return [f"{indent}{first}(\n{indent}    {inner}){last}"]
 
 
 class Header:
@@ -268,12 +259,17 @@ class Header:
         for _, field in fields:
             if self.options.of(field, "timeout"):
                 yield f"  static constexpr uint32_t kTimeoutField = {field.number};"
-        yield "  static constexpr auto Fields() {"
-        entries = [", ".join([f'{field.number}, "{field.name}", &{name}::{field.name}',
-                              *self.bounds(message, field)]) for _, field in fields]
-        yield from wrapped("return std::make_tuple", [f"Field({entry})" for entry in entries], ";",
-                           "    ")
-        yield "  }"
+        # `M` is this very message: what depends on it costs a compiler nothing until it is used.
+        yield f"  template <class Visit, class M = {name}>"
+        if not fields:
+            yield "  static constexpr void Fields(Visit&&) {}"
+        else:
+            yield "  static constexpr void Fields(Visit&& visit) {"
+            for _, field in fields:
+                entry = ", ".join([f'{field.number}, "{field.name}", &M::{field.name}',
+                                   *self.bounds(message, field)])
+                yield f"    visit(Field({entry}));"
+            yield "  }"
         yield "};"
 
     def kind(self, message, request):
@@ -331,9 +327,8 @@ class Header:
         yield ""
         for header, sign in (("array", "std::array<"), ("cstdint", "int"),
                              ("optional", "std::optional<"), ("string", "std::string "),
-                             ("string_view", "std::string_view"), ("tuple", "std::make_tuple"),
-                             ("vector", "std::vector<")):
-            if sign in code or header in ("cstdint", "tuple"):
+                             ("string_view", "std::string_view"), ("vector", "std::vector<")):
+            if sign in code or header == "cstdint":
                 yield f"#include <{header}>"
         yield ""
         includes = {"lockstep/wire/native/field.h"}
@@ -362,6 +357,22 @@ class Header:
         for enum in ("Text", "Count", "Number"):
             for value in self.options.values(enum).values():
                 yield camel(value.name)
+
+    def codec(self):
+        """The bytes of its messages, compiled once."""
+        yield f"// Made by scripts/generate_messages.py from proto/{self.file.name}: change that."
+        yield '#include "lockstep/wire/native/codec_templates.h"'
+        yield f'#include "{self.name}"'
+        yield ""
+        yield "namespace lockstep::wire::native {"
+        yield ""
+        for message in self.file.message_type:
+            yield f"LOCKSTEP_INSTANTIATE_CODEC({self.namespace}::{message.name});"
+        for message, _ in self.requests():
+            yield f"static_assert(StatesItsBounds<{message.name}>(),"
+            yield '              "state a bound for each text, list and number (lockstep/options.proto)");'
+        yield ""
+        yield "}  // namespace lockstep::wire::native"
 
     def pairs(self):
         """Its structs beside protobuf's classes, as a list of types for googletest."""
@@ -427,7 +438,7 @@ def kinds(headers):
 
 
 def generate(descriptors):
-    """The headers' texts by their names."""
+    """The texts by the files' names."""
     ours = [file for file in descriptors.file if file.package in PACKAGES]
     options = Options(descriptors.file)
     trusted = {}
@@ -446,6 +457,7 @@ def generate(descriptors):
     for header in headers:
         header.check(known)
         texts[header.name] = header.text()
+        texts[header.name.replace("_messages.h", "_codec.cc")] = header.codec()
         texts[header.name.replace("_messages.h", "_pairs.h")] = header.pairs()
     texts[f"{PACKAGES['lockstep.v1'][0]}/kinds.h"] = kinds(headers)
     return {name: "\n".join(lines) + "\n" for name, lines in texts.items()}

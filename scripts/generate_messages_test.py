@@ -52,10 +52,10 @@ struct Place {
 
   friend bool operator==(const Place&, const Place&) = default;
   static constexpr std::string_view kName = "lockstep.v1.Place";
-  static constexpr auto Fields() {
-    return std::make_tuple(
-        Field(1, "who", &Place::who, kNameBytes),
-        Field(3, "index", &Place::index, kPid));
+  template <class Visit, class M = Place>
+  static constexpr void Fields(Visit&& visit) {
+    visit(Field(1, "who", &M::who, kNameBytes));
+    visit(Field(3, "index", &M::index, kPid));
   }
 };
 """, text)
@@ -86,12 +86,12 @@ struct Place {
               repeated string texts = 1 [(max_bytes) = ID_BYTES, (max_items) = FEW];
               repeated Inner inner = 2 [(max_items) = MANY];
             }""")
-        self.assertIn('Field(1, "texts", &Lists::texts, kIdBytes, kFew)', text)
-        self.assertIn('Field(2, "inner", &Lists::inner, {}, kMany)', text)
+        self.assertIn('Field(1, "texts", &M::texts, kIdBytes, kFew)', text)
+        self.assertIn('Field(2, "inner", &M::inner, {}, kMany)', text)
 
     def test_fields_are_in_the_order_of_their_numbers(self):
         text = messages_of("message Late { bool second = 2; bool first = 1; }")
-        self.assertLess(text.index("&Late::first"), text.index("&Late::second"))
+        self.assertLess(text.index("&M::first"), text.index("&M::second"))
 
     def test_what_a_message_holds_stands_before_it(self):
         text = messages_of("message Outer { Inner inner = 1; } message Inner {}")
@@ -100,6 +100,15 @@ struct Place {
     def test_which_field_is_the_callers_timeout(self):
         text = messages_of("message Wait { int64 timeout_us = 4 [(timeout) = true]; }")
         self.assertIn("static constexpr uint32_t kTimeoutField = 4;", text)
+
+    def test_the_bytes_of_each_message_are_compiled_once(self):
+        codec = headers_of("""
+            message Ask { option (request) = {kind: 1, route: SERVER}; }
+            message AskReply {}""")["lockstep/wire/native/trial_codec.cc"]
+        for name in ("Ask", "AskReply"):
+            self.assertIn(f"LOCKSTEP_INSTANTIATE_CODEC(lockstep::wire::native::{name});\n", codec)
+        self.assertIn("static_assert(StatesItsBounds<Ask>(),", codec)
+        self.assertNotIn("StatesItsBounds<AskReply>", codec)
 
     def test_only_answers_and_what_says_so_is_trusted(self):
         text = messages_of("""

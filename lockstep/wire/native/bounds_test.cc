@@ -8,7 +8,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "lockstep/wire/native/codec.h"
+#include "lockstep/wire/native/codec_templates.h"
 #include "lockstep/wire/native/coordination_messages.h"
 #include "lockstep/wire/native/data_messages.h"
 #include "lockstep/wire/native/data_service_messages.h"
@@ -69,8 +69,9 @@ TEST(Bounds, WhatIsAsLongAsItMayBeIsTaken) {
 struct Numbers {
   std::vector<int32_t> values;
   static constexpr std::string_view kName = "test.Numbers";
-  static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "values", &Numbers::values, kAnyNumber, Bound{"three_max", 3}));
+  template <class Visit, class M = Numbers>
+  static constexpr void Fields(Visit&& visit) {
+    visit(Field(1, "values", &M::values, kAnyNumber, Bound{"three_max", 3}));
   }
 };
 
@@ -103,10 +104,11 @@ struct Small {
   std::vector<int32_t> list;
   std::optional<uint64_t> one;
   static constexpr std::string_view kName = "test.Small";
-  static constexpr auto Fields() {
+  template <class Visit, class M = Small>
+  static constexpr void Fields(Visit&& visit) {
     constexpr Range kRange = {"small", -2, 5};
-    return std::make_tuple(Field(1, "list", &Small::list, kRange, kFew),
-                           Field(2, "one", &Small::one, Range{"from_two", 2, 5}));
+    visit(Field(1, "list", &M::list, kRange, kFew));
+    visit(Field(2, "one", &M::one, Range{"from_two", 2, 5}));
   }
 };
 
@@ -132,28 +134,34 @@ TEST(Bounds, WhatTheMachineChecksIsNotRefusedHere) {
 struct Forgetful {
   std::string text;
   static constexpr std::string_view kName = "test.Forgetful";
-  static constexpr auto Fields() { return std::make_tuple(Field(1, "text", &Forgetful::text)); }
+  template <class Visit, class M = Forgetful>
+  static constexpr void Fields(Visit&& visit) {
+    visit(Field(1, "text", &M::text));
+  }
 };
 struct HoldsForgetful {
   std::vector<Forgetful> inner;
   static constexpr std::string_view kName = "test.HoldsForgetful";
-  static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "inner", &HoldsForgetful::inner, {}, kFew));
+  template <class Visit, class M = HoldsForgetful>
+  static constexpr void Fields(Visit&& visit) {
+    visit(Field(1, "inner", &M::inner, {}, kFew));
   }
 };
 
 struct ForgetsANumber {
   std::optional<int64_t> number;
   static constexpr std::string_view kName = "test.ForgetsANumber";
-  static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "number", &ForgetsANumber::number));
+  template <class Visit, class M = ForgetsANumber>
+  static constexpr void Fields(Visit&& visit) {
+    visit(Field(1, "number", &M::number));
   }
 };
 struct ForgetsNumbers {
   std::vector<uint32_t> numbers;
   static constexpr std::string_view kName = "test.ForgetsNumbers";
-  static constexpr auto Fields() {
-    return std::make_tuple(Field(1, "numbers", &ForgetsNumbers::numbers, {}, kFew));
+  template <class Visit, class M = ForgetsNumbers>
+  static constexpr void Fields(Visit&& visit) {
+    visit(Field(1, "numbers", &M::numbers, {}, kFew));
   }
 };
 

@@ -5,6 +5,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lockstep/wire/native/codec_templates.h"
 #include "lockstep/wire/native/coordination_messages.h"
 #include "lockstep/wire/native/error_reply.h"
 #include "lockstep/wire/native/json.h"
@@ -23,7 +24,10 @@ struct Nest {
   friend bool operator==(const Nest&, const Nest&) = default;
   static constexpr std::string_view kName = "test.Nest";
   static constexpr bool kFromOurServer = true;
-  static constexpr auto Fields() { return std::make_tuple(Field(1, "inner", &Nest::inner)); }
+  template <class Visit, class M = Nest>
+  static constexpr void Fields(Visit&& visit) {
+    visit(Field(1, "inner", &M::inner));
+  }
 };
 
 std::string NestBytes(int depth) {

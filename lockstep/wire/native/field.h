@@ -6,8 +6,9 @@
 //   struct StatusRequest {
 //     std::optional<std::string> job;
 //     static constexpr std::string_view kName = "lockstep.v1.StatusRequest";
-//     static constexpr auto Fields() {
-//       return std::make_tuple(Field(1, "job", &StatusRequest::job, kIdBytes));
+//     template <class Visit, class M = StatusRequest>
+//     static constexpr void Fields(Visit&& visit) {
+//       visit(Field(1, "job", &M::job, kIdBytes));
 //     }
 //   };
 //
@@ -29,7 +30,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -144,7 +144,6 @@ struct EnumName {
 template <class T>
 concept IsMessage = requires {
   { T::kName } -> std::convertible_to<std::string_view>;
-  T::Fields();
 };
 
 template <class T>
@@ -160,7 +159,7 @@ struct IsOptional<std::optional<T>> : std::true_type {};
 // Calls `function(field)` for each field of the list, in its order.
 template <class Message, class Function>
 constexpr void ForEachField(Function&& function) {
-  std::apply([&](const auto&... field) { (function(field), ...); }, Message::Fields());
+  Message::Fields(function);
 }
 
 // Whether a message of this type, or one in it, points into bytes of others. So deep only, since a
@@ -223,6 +222,16 @@ constexpr bool IsFromOurServer() {
     return Message::kFromOurServer;
   } else {
     return false;
+  }
+}
+
+// Whether `Decode` may take it.
+template <class Message>
+constexpr bool IsBounded() {
+  if constexpr (IsFromOurServer<Message>()) {
+    return true;
+  } else {
+    return StatesItsBounds<Message>();
   }
 }
 

@@ -16,8 +16,6 @@ enum class Route { kUnspecified, kServer, kLaunchers, kSession, kDispatcher, kWo
 
 template <RequestKind kNumber, Route kAnsweredBy, class ReplyMessage, class RequestMessage>
 struct Kind {
-  static_assert(StatesItsBounds<RequestMessage>(),
-                "state a bound for each text, list and number (proto/lockstep/options.proto)");
   static constexpr RequestKind kKind = kNumber;
   static constexpr Route kRoute = kAnsweredBy;
   using Reply = ReplyMessage;
