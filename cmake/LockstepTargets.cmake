@@ -18,6 +18,10 @@ if(LOCKSTEP_UNITY)
 else()
   target_compile_options(lockstep_flags INTERFACE -Wshadow)
 endif()
+# The compiler collects its garbage after 1 GB (in kB), not 128 MB: a tenth of the time less, 500 MB more.
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  target_compile_options(lockstep_flags INTERFACE --param=ggc-min-heapsize=1000000)
+endif()
 # LOCKSTEP_DCHECK (lockstep/base/check.h): the invariants of whole tables.
 if(LOCKSTEP_SANITIZE OR CMAKE_BUILD_TYPE STREQUAL Debug)
   target_compile_definitions(lockstep_flags INTERFACE LOCKSTEP_CHECK_INVARIANTS)

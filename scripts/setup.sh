@@ -180,8 +180,8 @@ setup_package() {
 
 setup_jobs() {
   local jobs=${LOCKSTEP_JOBS:-$(nproc)} by_memory
-  # The gRPC files take over 1 GiB each in the compiler.
-  by_memory=$(awk '/MemAvailable/ {print int($2 / 1572864)}' /proc/meminfo)
+  # The largest sources take up to 2 GiB each in the compiler.
+  by_memory=$(awk '/MemAvailable/ {print int($2 / 2097152)}' /proc/meminfo)
   [ "$by_memory" -ge 1 ] || by_memory=1
   [ "$jobs" -le "$by_memory" ] || jobs=$by_memory
   printf '%s\n' "$jobs"
