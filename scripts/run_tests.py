@@ -35,8 +35,9 @@ WHEEL_LIMIT_S = 900
 CLANG_LIMIT_S = 1800
 BUILD_LIMIT_S = 3600
 # With LOCKSTEP_TEST_MINUTES set, as CI does: a sanitizer's stage that would begin later does not
-# run, and the run says so. Nor is any sanitizer's preset built when half of that time was gone before
-# the build could begin: it would end too late, and slow down what runs beside it.
+# run, and the run says so. Nor is any sanitizer's preset built when a quarter of that time was gone
+# before the build could begin, as without a compiler cache: it would end too late, and slow down what
+# runs beside it.
 TEST_MINUTES = float(os.environ.get("LOCKSTEP_TEST_MINUTES", "inf"))
 TAIL_LINES = 40
 # Of a test program that died, and of its last test only: as long as a sanitizer's report.
@@ -100,10 +101,10 @@ def run(command, log, limit_s, env=None, cwd=ROOT):
     return code, why
 
 
-def build(preset):
-    """Builds a preset by scripts/setup.sh; its lines show what took how long."""
+def build(preset, targets):
+    """Builds targets of a preset, or all, by scripts/setup.sh; its lines show what took how long."""
     try:
-        return subprocess.run([str(ROOT / "scripts" / "setup.sh"), "build", preset],
+        return subprocess.run([str(ROOT / "scripts" / "setup.sh"), "build", preset, *targets],
                               stdin=subprocess.DEVNULL, timeout=BUILD_LIMIT_S,
                               check=False).returncode == 0
     except subprocess.TimeoutExpired:
@@ -135,15 +136,17 @@ class BuildAhead:
                                              start_new_session=True)
 
     def wait_for(self, preset, limit_s):
-        """Until its build has ended, well or not: whoever needs it builds it again, and hears why."""
+        """Until its build has ended, well or not: whoever needs it builds it again, and hears why.
+        False when it has not by then."""
         until = time.monotonic() + min(limit_s, BUILD_LIMIT_S)
-        while preset not in self._done.read_text().split():
-            if self._process.poll() is not None or time.monotonic() > until:
-                break
+        done = False
+        while not done and time.monotonic() < until and self._process.poll() is None:
             time.sleep(1)
+            done = preset in self._done.read_text().split()
         text = self._log.read_text(errors="replace")
         print(text[self._shown:], end="")
         self._shown = len(text)
+        return done or preset in self._done.read_text().split()
 
     def end(self):
         try:
@@ -394,37 +397,81 @@ def stage_e2e(name_filter):
     return tally
 
 
-# Name, preset that it needs, function; in order of cost, so that what is quick fails first.
+@dataclasses.dataclass
+class Stage:
+    """`preset`: what it needs built, `targets` of it or everything."""
+
+    name: str
+    preset: str
+    targets: list
+    function: object
+
+
+MESSAGES = ["lockstep_messages"]  # what the lints and clang read, besides the sources
+PROGRAMS = ["lockstep", "lockstep-server", "lockstep_python"]
+# Python's tests wait more than they compute, and need the programs only: they come first, and the C++
+# tests are compiled beside them.
 STAGES = [
-    ("lint", "release", stage_lint),
-    ("threads", "release", stage_threads),
-    ("tidy", "release", stage_tidy),
-    ("unit", "release", stage_unit),
-    ("sim", "release", stage_sim),
-    ("python", "release", stage_python),
-    ("wheel", "release", stage_wheel),
-    ("interop", "release", stage_interop),
-    ("e2e", "release", stage_e2e),
-    ("tsan", "tsan", stage_tsan),
-    ("asan", "asan", stage_asan),
+    Stage("lint", "release", MESSAGES, stage_lint),
+    Stage("python", "release", PROGRAMS, stage_python),
+    Stage("interop", "release", PROGRAMS, stage_interop),
+    Stage("e2e", "release", PROGRAMS, stage_e2e),
+    Stage("unit", "release", [], stage_unit),
+    Stage("sim", "release", [], stage_sim),
+    Stage("threads", "release", MESSAGES, stage_threads),
+    Stage("tidy", "release", MESSAGES, stage_tidy),
+    # In the folder of the release build: nothing else may be built there at the same time.
+    Stage("wheel", "release", [], stage_wheel),
+    Stage("tsan", "tsan", [], stage_tsan),
+    Stage("asan", "asan", [], stage_asan),
 ]
 SANITIZERS = ("tsan", "asan")
-# From here on the sanitizers' presets are built beside the stages that need none of them.
 BUILD_AHEAD_FROM = "python"
 
 
-def run_stage(name, preset, function, name_filter, unbuilt):
-    if preset in unbuilt:
-        return Tally()
-    if not build(preset):
-        unbuilt.add(preset)
-        tally = Tally()
-        tally.fail(f"{name}: preset {preset} does not build")
-        return tally
+class Presets:
+    """What is built of them. Nothing is built twice, nor two things at a time in one folder."""
+
+    def __init__(self):
+        self._built = {}  # whether it did build, by preset and targets
+        self._in_background = ()
+        self._ahead = None
+
+    def build(self, stage):
+        """False when what the stage needs does not build."""
+        needs = (stage.preset, *stage.targets)
+        if needs not in self._built:
+            if not stage.targets:
+                self.wait_for(stage.preset, BUILD_LIMIT_S)
+            self._built[needs] = build(stage.preset, stage.targets)
+        return self._built[needs]
+
+    def build_ahead(self, presets):
+        """In the background. Until `wait_for`, stages may need targets only that are built by now."""
+        self._in_background = presets
+        self._ahead = BuildAhead(presets)
+
+    def wait_for(self, preset, limit_s):
+        """True when it was built in the background, well or not, within that time."""
+        if preset not in self._in_background:
+            return False
+        done = self._ahead.wait_for(preset, limit_s)
+        if not done:
+            self.end()
+        return done
+
+    def end(self):
+        if self._ahead:
+            self._ahead.end()
+
+
+def run_stage(stage, name_filter, presets):
+    if not presets.build(stage):
+        return Tally(failures=[(f"{stage.name}: preset {stage.preset} does not build", "")])
     try:
-        return function(name_filter)
+        return stage.function(name_filter)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
-        return Tally(failures=[(f"{name}: {type(error).__name__}: {error}", "")])
+        return Tally(failures=[(f"{stage.name}: {type(error).__name__}: {error}", "")])
 
 
 def show_failures(tally):
@@ -440,41 +487,39 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("filter", nargs="?", default="",
                         help="a stage (%s), or part of a test's name" %
-                        ", ".join(s[0] for s in STAGES))
+                        ", ".join(s.name for s in STAGES))
     what = parser.parse_args().filter
     LOGS.mkdir(parents=True, exist_ok=True)
     sys.stdout.reconfigure(line_buffering=True)
 
-    by_stage = [s for s in STAGES if s[0] == what]
-    stages = by_stage or [s for s in STAGES if not what or s[0] not in SANITIZERS]
+    by_stage = [s for s in STAGES if s.name == what]
+    stages = by_stage or [s for s in STAGES if not what or s.name not in SANITIZERS]
     name_filter = "" if by_stage else what
 
-    total, unbuilt, ahead, began = Tally(), set(), None, time.monotonic()
+    total, presets, began = Tally(), Presets(), time.monotonic()
 
     def spent_min():
         return (time.monotonic() - began) / 60
 
     try:
-        for name, preset, function in stages:
+        for stage in stages:
             start = time.monotonic()
-            if name == BUILD_AHEAD_FROM and not what and spent_min() < TEST_MINUTES / 2:
-                ahead = BuildAhead(SANITIZERS)
-            if not what and preset in SANITIZERS:
-                if ahead:
-                    ahead.wait_for(preset, (TEST_MINUTES - spent_min()) * 60)
-                if not ahead or spent_min() >= TEST_MINUTES:
-                    print(f"  {name:<44}not run: no time for it within {TEST_MINUTES:.0f} minutes; "
-                          f"scripts/test.sh {name} runs it")
-                    total.skipped += 1
-                    continue
-            tally = run_stage(name, preset, function, name_filter, unbuilt)
+            if not what and stage.name == BUILD_AHEAD_FROM and presets.build(stage):
+                in_time = spent_min() < TEST_MINUTES / 4
+                presets.build_ahead(["release", *(SANITIZERS if in_time else ())])
+            if not what and stage.name in SANITIZERS and not presets.wait_for(
+                    stage.preset, (TEST_MINUTES - spent_min()) * 60):
+                print(f"  {stage.name:<44}not run: no time for it within {TEST_MINUTES:.0f} minutes; "
+                      f"scripts/test.sh {stage.name} runs it")
+                total.skipped += 1
+                continue
+            tally = run_stage(stage, name_filter, presets)
             if not (name_filter and tally.empty):
-                print(f"  {name:<44}{time.monotonic() - start:5.0f} s   {tally}")
+                print(f"  {stage.name:<44}{time.monotonic() - start:5.0f} s   {tally}")
             show_failures(tally)
             total.add(tally)
     finally:
-        if ahead:
-            ahead.end()
+        presets.end()
     print(f"  {'all':<44}{time.monotonic() - began:5.0f} s")
     if total.empty:
         print(f"Nothing named {what!r} was found." if name_filter else "No test was found.")
