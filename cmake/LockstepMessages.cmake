@@ -45,9 +45,9 @@ add_custom_command(
   COMMENT "Making messages from proto/lockstep"
   VERBATIM)
 add_custom_target(lockstep_messages DEPENDS ${headers} ${LOCKSTEP_V1_CODECS} ${LOCKSTEP_STORE_CODECS})
-# The rule above belongs to this folder: others know by this that the sources will be there.
+
+# lockstep_made_sources(TARGET SOURCE...): adds generated sources to a target.
 function(lockstep_made_sources target)
-  set_source_files_properties(${ARGN} PROPERTIES GENERATED ON)
   target_sources(${target} PRIVATE ${ARGN})
   add_dependencies(${target} lockstep_messages)
 endfunction()

@@ -115,8 +115,8 @@ def build(preset, targets):
 class BuildAhead:
     """Builds presets, in order, with what the stages before them leave of the processors.
 
-    Those stages wait for timers and peers more than they compute. The build yields to them: it has
-    the lowest priority, within its group of processes and, where the kernel has such, as a group.
+    The build yields to those stages: it has the lowest priority, within its group of processes and,
+    where the kernel has such, as a group.
     """
 
     def __init__(self, presets):
@@ -139,21 +139,20 @@ class BuildAhead:
         """Until its build has ended, well or not: whoever needs it builds it again, and hears why.
         False when it has not by then."""
         until = time.monotonic() + min(limit_s, BUILD_LIMIT_S)
-        done = False
-        while not done and time.monotonic() < until and self._process.poll() is None:
+        while not self._is_done(preset) and time.monotonic() < until and self._process.poll() is None:
             time.sleep(1)
-            done = preset in self._done.read_text().split()
         text = self._log.read_text(errors="replace")
         print(text[self._shown:], end="")
         self._shown = len(text)
-        return done or preset in self._done.read_text().split()
+        return self._is_done(preset)
+
+    def _is_done(self, preset):
+        return preset in self._done.read_text().split()
 
     def end(self):
-        try:
+        if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-        self._process.wait()
+            self._process.wait()
 
 
 def fixed_addresses():
@@ -409,8 +408,8 @@ class Stage:
 
 MESSAGES = ["lockstep_messages"]  # what the lints and clang read, besides the sources
 PROGRAMS = ["lockstep", "lockstep-server", "lockstep_python"]
-# Python's tests wait more than they compute, and need the programs only: they come first, and the C++
-# tests are compiled beside them.
+# Python's tests need only the programs, and leave a third of the processors idle: they come first, and
+# the C++ tests are compiled beside them.
 STAGES = [
     Stage("lint", "release", MESSAGES, stage_lint),
     Stage("python", "release", PROGRAMS, stage_python),
@@ -430,7 +429,7 @@ BUILD_AHEAD_FROM = "python"
 
 
 class Presets:
-    """What is built of them. Nothing is built twice, nor two things at a time in one folder."""
+    """Builds what stages need, in the background too, but never two things at a time in one folder."""
 
     def __init__(self):
         self._built = {}  # whether it did build, by preset and targets
@@ -447,7 +446,7 @@ class Presets:
         return self._built[needs]
 
     def build_ahead(self, presets):
-        """In the background. Until `wait_for`, stages may need targets only that are built by now."""
+        """In the background. Until `wait_for`, stages may need only targets that are built already."""
         self._in_background = presets
         self._ahead = BuildAhead(presets)
 
@@ -501,14 +500,18 @@ def main():
     def spent_min():
         return (time.monotonic() - began) / 60
 
+    def is_in_time(stage):
+        """Whether a sanitizer's stage may begin, when all stages run."""
+        built = presets.wait_for(stage.preset, (TEST_MINUTES - spent_min()) * 60)
+        return built and spent_min() < TEST_MINUTES
+
     try:
         for stage in stages:
             start = time.monotonic()
             if not what and stage.name == BUILD_AHEAD_FROM and presets.build(stage):
                 in_time = spent_min() < TEST_MINUTES / 4
                 presets.build_ahead(["release", *(SANITIZERS if in_time else ())])
-            if not what and stage.name in SANITIZERS and not presets.wait_for(
-                    stage.preset, (TEST_MINUTES - spent_min()) * 60):
+            if not what and stage.name in SANITIZERS and not is_in_time(stage):
                 print(f"  {stage.name:<44}not run: no time for it within {TEST_MINUTES:.0f} minutes; "
                       f"scripts/test.sh {stage.name} runs it")
                 total.skipped += 1

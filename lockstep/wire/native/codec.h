@@ -7,8 +7,8 @@
 // Bounds of what is decoded: those that the fields state, kDecodeDepthMax, kDecodeElementsMax; the
 // caller bounds the bytes.
 //
-// The code of each message is compiled once, in a source made of its contract beside its header
-// (STEM_codec.cc). What defines a message by hand includes codec_templates.h and instantiates it.
+// The codec of each message is compiled once, in a source generated beside its header
+// (STEM_codec.cc). A test that defines a message by hand includes codec_templates.h.
 #pragma once
 
 #include <cstddef>

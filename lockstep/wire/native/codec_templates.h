@@ -1,6 +1,6 @@
-// How messages become bytes and are read from them: what codec.h declares. Pure.
+// Defines what codec.h declares. Pure.
 //
-// Only for sources that instantiate it, since it takes a compiler long:
+// Slow to compile: include it only where codecs are instantiated.
 //   LOCKSTEP_INSTANTIATE_CODEC(OpenSession);
 #pragma once
 
@@ -398,7 +398,7 @@ void EncodeFieldTo(uint32_t number, const Message& message, std::string& bytes) 
 
 }  // namespace lockstep::wire::native
 
-// Within namespace lockstep::wire::native.
+// Instantiates the codec of one message. Use it in namespace lockstep::wire::native.
 #define LOCKSTEP_INSTANTIATE_CODEC(Message)                            \
   template void EncodeTo(const Message&, std::string&);                \
   template size_t EncodedFieldSize(uint32_t, const Message&);          \
