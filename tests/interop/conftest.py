@@ -51,17 +51,21 @@ class Job:
         return member
 
     def members(self, **options):
-        """All members, connected, with their polls for errors parked at our server.
+        """All members, connected, with their polls for errors parked at our server."""
+        members = [self.member(index, **options) for index in range(self.size)]
+        all_of([member.start("connect") for member in members])
+        self.wait_until_all_poll()
+        return members
+
+    def wait_until_all_poll(self):
+        """Returns once every member's poll for errors is parked at our server.
 
         A stock client polls on a thread of its own once it is connected. Killed before that poll is on
         its way, it is lost by its heartbeats only.
         """
-        members = [self.member(index, **options) for index in range(self.size)]
-        all_of([member.start("connect") for member in members])
         give_up = time.monotonic() + LIMIT_S
         while self.kind == "lockstep" and self.server.status()["waits"] < self.size:
             assert time.monotonic() < give_up, f"they do not poll: {self.server.status()}"
-        return members
 
     def crowd(self, indices, **options):
         """Members that share a process."""

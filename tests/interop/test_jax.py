@@ -108,7 +108,9 @@ def test_row_160_a_notice_by_an_outside_client(make_job, zone):
 
 @pytest.mark.mended("a dead process is noticed by the heartbeat time-out only, after up to 100 s")
 def test_a_killed_process_ends_the_others(make_job):
-    processes = jax_processes(make_job(3))
+    job = make_job(3)
+    processes = jax_processes(job)
+    job.wait_until_all_poll()
     processes[1].kill()
     for survivor in (processes[0], processes[2]):
         assert survivor.wait_ended() == -6
