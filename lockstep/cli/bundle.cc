@@ -160,8 +160,9 @@ int MakeBundle(ServerCommand& self, const BundleArguments& given) {
   Bundle bundle(name, now);
   bundle.Add("status.json", observe::StatusJson(*reply));
   bundle.Add("status.txt", observe::StatusTable(*reply));
-  bundle.Add("why.txt", observe::WhyText(job, LookAtJob(self.coordinator(), job, self.timeout()),
-                                         DataWaitsAt(self.coordinator(), job, self.timeout())));
+  bundle.Add("why.txt",
+             observe::WhyText(job, TakeSnapshots(self.coordinator(), job, self.timeout()),
+                              DataWaitsAt(self.coordinator(), job, self.timeout())));
   AddEvents(self, job.job, bundle);
   AddStacks(self, job, bundle);
   const std::vector<std::string> names = bundle.names();

@@ -89,7 +89,7 @@ TEST(Job, IsDeleted) {
   TestServer server(
       Answering<DeleteJob>([&](const DeleteJob& request) -> absl::StatusOr<DeleteJobReply> {
         asked = request;
-        if (!request.running_too) return absl::FailedPreconditionError("members are connected");
+        if (!request.force) return absl::FailedPreconditionError("members are connected");
         return DeleteJobReply{};
       }));
   EXPECT_EQ(RunCommand(server, {"job", "delete", "digits"}).code, kExitFailed);

@@ -91,18 +91,18 @@ std::vector<launch::ProcessStacks> Decode(const std::vector<KeyEntry>& answers) 
 }
 
 // What was taken by itself.
-std::optional<observe::Look> LookBack(const std::string& coordinator, const JobStatus& job,
-                                      absl::Duration timeout) {
+std::optional<observe::StackSnapshot> LastSnapshot(const std::string& coordinator,
+                                                   const JobStatus& job, absl::Duration timeout) {
   const auto session = Session::Open(
       {.address = coordinator, .job = job.job, .who = "lockstep why", .timeout = timeout});
   if (!session.ok()) return std::nullopt;
   const auto answers =
       (*session)->keys().List(StackAnswersDirectory(job.stacks->id), {.timeout = timeout});
   if (!answers.ok() || answers->empty()) return std::nullopt;
-  return observe::Look{.processes = WhereaboutsOf(ByMember(Decode(*answers))),
-                       .because = job.stacks->because,
-                       .ago_us = job.stacks->ago_us,
-                       .awaited = job.stacks->awaited};
+  return observe::StackSnapshot{.processes = LocationsOf(ByMember(Decode(*answers))),
+                                .because = job.stacks->because,
+                                .ago_us = job.stacks->ago_us,
+                                .awaited = job.stacks->awaited};
 }
 
 bool AnyRuns(const JobStatus& job) { return !Expected(job, {}).empty(); }
@@ -125,11 +125,11 @@ std::vector<int32_t> SilentOf(const JobStatus& job, const std::vector<std::strin
 }
 
 // Somebody counts by it that it stands still, and nobody knows for how long.
-bool NeedsAnother(const observe::Look& look) {
-  return !observe::FindOddOnes(look).odd.empty() &&
-         std::any_of(look.processes.begin(), look.processes.end(), [](const auto& process) {
+bool NeedsAnother(const observe::StackSnapshot& snapshot) {
+  return !observe::FindOddOnes(snapshot).odd.empty() &&
+         std::any_of(snapshot.processes.begin(), snapshot.processes.end(), [](const auto& process) {
            return process.for_others &&
-                  (process.doing == observe::Whereabouts::Doing::kRuns || !process.still_us);
+                  (process.doing == observe::ProcessLocation::Doing::kRuns || !process.still_us);
          });
 }
 
@@ -204,10 +204,10 @@ absl::StatusOr<GatheredStacks> GatherStacks(const std::string& coordinator, cons
   return gathered;
 }
 
-std::vector<observe::Whereabouts> WhereaboutsOf(
+std::vector<observe::ProcessLocation> LocationsOf(
     const std::vector<launch::ProcessStacks>& processes) {
-  using Doing = observe::Whereabouts::Doing;
-  std::vector<observe::Whereabouts> all;
+  using Doing = observe::ProcessLocation::Doing;
+  std::vector<observe::ProcessLocation> all;
   for (const launch::ProcessStacks& process : processes) {
     const launch::StackPlace place = launch::PlaceOf(process);
     const std::string where = place.where.empty() ? "" : absl::StrCat(", ", place.where);
@@ -230,30 +230,30 @@ std::vector<observe::Whereabouts> WhereaboutsOf(
   return all;
 }
 
-std::vector<observe::Look> LookAtJob(const std::string& coordinator, const JobStatus& job,
-                                     absl::Duration timeout) {
-  std::vector<observe::Look> looks;
+std::vector<observe::StackSnapshot> TakeSnapshots(const std::string& coordinator,
+                                                  const JobStatus& job, absl::Duration timeout) {
+  std::vector<observe::StackSnapshot> snapshots;
   const auto look = [&] {
     const auto gathered = GatherStacks(coordinator, job, {}, {}, timeout);
     if (!gathered.ok()) return false;
-    observe::Look now = {.processes = WhereaboutsOf(gathered->processes),
-                         .silent = SilentOf(job, gathered->silent)};
+    observe::StackSnapshot now = {.processes = LocationsOf(gathered->processes),
+                                  .silent = SilentOf(job, gathered->silent)};
     if (now.processes.empty() && now.silent.empty()) return false;
-    looks.insert(looks.begin(), std::move(now));
+    snapshots.insert(snapshots.begin(), std::move(now));
     return true;
   };
   // Who has failed is known, and the others are about to end: there is nothing to wait for.
   if (AnyRuns(job) && !AnyFailed(job)) {
     const Time began = runtime::MonotonicNow();
-    if (look() && NeedsAnother(looks.front())) {
+    if (look() && NeedsAnother(snapshots.front())) {
       std::this_thread::sleep_for(absl::ToChronoMilliseconds(kBetweenLooks));
-      if (look()) looks[1].ago_us = absl::ToInt64Microseconds(runtime::MonotonicNow() - began);
+      if (look()) snapshots[1].ago_us = absl::ToInt64Microseconds(runtime::MonotonicNow() - began);
     }
   }
   if (job.stacks) {
-    if (auto then = LookBack(coordinator, job, timeout)) looks.push_back(*std::move(then));
+    if (auto then = LastSnapshot(coordinator, job, timeout)) snapshots.push_back(*std::move(then));
   }
-  return looks;
+  return snapshots;
 }
 
 }  // namespace lockstep::cli

@@ -39,10 +39,11 @@ absl::StatusOr<GatheredStacks> GatherStacks(const std::string& coordinator,
 // What `lockstep why` goes by: where they are now, unless one has failed, and twice when the first
 // time does not tell for how long; and where they were when something timed out. Waits for
 // `timeout` at most, and a second between two looks. What cannot be had is left out.
-std::vector<observe::Look> LookAtJob(const std::string& coordinator,
-                                     const wire::native::JobStatus& job, absl::Duration timeout);
+std::vector<observe::StackSnapshot> TakeSnapshots(const std::string& coordinator,
+                                                  const wire::native::JobStatus& job,
+                                                  absl::Duration timeout);
 
-std::vector<observe::Whereabouts> WhereaboutsOf(
+std::vector<observe::ProcessLocation> LocationsOf(
     const std::vector<launch::ProcessStacks>& processes);
 
 }  // namespace lockstep::cli

@@ -62,20 +62,20 @@ launch::ProcessStacks Process(const char* state, int64_t still_us) {
           .still_us = still_us};
 }
 
-TEST(Whereabouts, AreWhatTheStackSays) {
-  using Doing = observe::Whereabouts::Doing;
-  const auto all = WhereaboutsOf({Process("sleeping", 5), Process("running", -1),
-                                  Process("stopped", 7), Process("ended", -1)});
+TEST(ProcessLocation, AreWhatTheStackSays) {
+  using Doing = observe::ProcessLocation::Doing;
+  const auto all = LocationsOf({Process("sleeping", 5), Process("running", -1),
+                                Process("stopped", 7), Process("ended", -1)});
   ASSERT_EQ(all.size(), 4u);
-  EXPECT_EQ(all[0], (observe::Whereabouts{.member = 2,
-                                          .name = "task/2",
-                                          .host = "host-b",
-                                          .pid = 17,
-                                          .doing = Doing::kWaits,
-                                          .place = "load, loader.py:31",
-                                          .one = "waits in load, loader.py:31",
-                                          .many = "wait in load, loader.py:31",
-                                          .still_us = 5}));
+  EXPECT_EQ(all[0], (observe::ProcessLocation{.member = 2,
+                                              .name = "task/2",
+                                              .host = "host-b",
+                                              .pid = 17,
+                                              .doing = Doing::kWaits,
+                                              .place = "load, loader.py:31",
+                                              .one = "waits in load, loader.py:31",
+                                              .many = "wait in load, loader.py:31",
+                                              .still_us = 5}));
   EXPECT_EQ(all[1].doing, Doing::kRuns);
   // Whoever runs there is at the same place.
   EXPECT_EQ(all[1].place, all[0].place);

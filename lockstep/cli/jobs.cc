@@ -68,11 +68,10 @@ int Create(ServerCommand& self, const std::string& shape, bool recoverable) {
   return kExitOk;
 }
 
-int Delete(ServerCommand& self, const std::string& job, bool running_too) {
+int Delete(ServerCommand& self, const std::string& job, bool force) {
   const auto client = self.Connect();
   if (!client.ok()) return self.Fail(client.status());
-  const auto reply =
-      (*client)->Call(DeleteJob{.job = job, .running_too = running_too}, self.timeout());
+  const auto reply = (*client)->Call(DeleteJob{.job = job, .force = force}, self.timeout());
   if (!reply.ok()) return self.Fail(reply.status());
   if (self.json()) {
     self.out() << wire::native::Json({{"job", job}, {"deleted", true}}).dump() << "\n";

@@ -268,7 +268,7 @@ void Session::StartServer() {
     Say(std::string(address.status().message()));
     End(launch::kExitLockstepFailed);
   };
-  callbacks.ended = [this](launch::Ending ending) {
+  callbacks.ended = [this](launch::ExitStatus ending) {
     if (exit_code_) return;
     launcher_->Handle(launch::ServerEnded{ending});
     Say(absl::StrCat("lockstep-server ended", server_->LastWords()));
@@ -299,7 +299,7 @@ void Session::StartProcesses(const launch::JobAddress& address) {
   }
   link::Reporter::Options options;
   options.who = "lockstep run";
-  options.notice = [this](std::string text) {
+  options.log = [this](std::string text) {
     loop_.Post([this, text = std::move(text)] {
       if (!exit_code_) Say(text);
     });

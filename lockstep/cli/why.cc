@@ -23,12 +23,12 @@ int Why(ServerCommand& self, const std::string& name) {
   if (!meant.ok()) return FailToFind(self, meant.status());
   const wire::native::JobStatus& job = *meant;
   // Also when all seems well: of a collective that hangs the server knows nothing.
-  const std::vector<observe::Look> looks =
-      LookAtJob(self.coordinator(), job, std::min(self.timeout(), kStacksTimeout));
+  const std::vector<observe::StackSnapshot> snapshots =
+      TakeSnapshots(self.coordinator(), job, std::min(self.timeout(), kStacksTimeout));
   const std::vector<observe::DataWait> data = DataWaitsAt(self.coordinator(), job, self.timeout());
-  const observe::Verdict verdict = observe::Diagnose(job, looks, data).verdict;
-  self.out() << (self.json() ? observe::WhyJson(job, looks, data)
-                             : observe::WhyText(job, looks, data));
+  const observe::Verdict verdict = observe::Diagnose(job, snapshots, data).verdict;
+  self.out() << (self.json() ? observe::WhyJson(job, snapshots, data)
+                             : observe::WhyText(job, snapshots, data));
   return verdict == observe::Verdict::kTrouble ? kExitFailed : kExitOk;
 }
 

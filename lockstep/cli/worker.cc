@@ -58,7 +58,7 @@ int RunWorker(DeclaredWorker& given, Invocation& invocation) {
   const auto functions = std::make_shared<engine::FunctionPool>(
       engine::FunctionPoolOptions{.python = given.python, .allowance = *std::move(allowance)});
   if (!given.python.empty()) options.functions = functions;
-  options.notice = say;
+  options.log = say;
 
   if (!runtime::RaiseOpenFilesLimit()) {
     say("cannot raise the limit on open files (RLIMIT_NOFILE)");

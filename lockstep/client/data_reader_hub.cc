@@ -354,7 +354,7 @@ void DataReader::Impl::Take(dispatch::ConsumerEffects& effects, bool on_loop) {
   effects.requests.clear();
   effects.reads.clear();
   effects.cancelled_reads.clear();
-  effects.notices.clear();
+  effects.log.clear();
   effects.closed = false;
   if (on_loop || (!wants_loop && !shell_.RingsTooLate(machine_->NextDeadline()))) return;
   if (std::exchange(for_loop_.posted, true)) return;

@@ -102,7 +102,7 @@ absl::StatusOr<Ticket> Engine::Submit(Request request, Done& done, bool direct, 
                                        .type = request.type,
                                        .payload = std::move(request.payload),
                                        .timeout_field = request.timeout_field,
-                                       .hurry_server = request.hurry_server,
+                                       .leave_server_a_margin = request.leave_server_a_margin,
                                        .deadline = deadline,
                                        .what = std::move(request.what)},
                               .waiting = {.done = std::move(done), .direct = direct}});

@@ -33,7 +33,7 @@ struct Request {
   CallType type = CallType::kRead;
   std::string payload;
   uint32_t timeout_field = 0;
-  bool hurry_server = true;
+  bool leave_server_a_margin = true;
   absl::Duration timeout = absl::InfiniteDuration();
   std::string what;
 };

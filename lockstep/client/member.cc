@@ -171,7 +171,7 @@ class Joining {
         request, CallType::kWait, left(),
         absl::StrCat("all members of job '", options_.job, "' to join"),
         [](native::JoinJobReply reply) { return reply; });
-    call.request.hurry_server = false;  // it answers before the deadline by itself
+    call.request.leave_server_a_margin = false;  // it answers before the deadline by itself
     return call;
   }
 

@@ -38,7 +38,7 @@ struct Call {
   uint32_t timeout_field = 0;
   // The server gets less time than the caller, since its text knows more. Not for requests that the
   // server answers early by itself.
-  bool hurry_server = true;
+  bool leave_server_a_margin = true;
   Time deadline = Time::Infinite();  // then the client completes it by itself
   std::string what;                  // "barrier 'loaded'": what a time-out says that it waited for
 };

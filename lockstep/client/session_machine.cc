@@ -21,7 +21,7 @@ using wire::native::WithDetail;
 using wire::native::WithReason;
 
 // By how much the server is given less time than the caller: a tenth, at most this.
-constexpr absl::Duration kServerHurryMax = absl::Milliseconds(200);
+constexpr absl::Duration kServerMarginMax = absl::Milliseconds(200);
 
 // protobuf takes the fields of a message in any order.
 void AppendVarintField(uint32_t field, uint64_t value, std::string& out) {
@@ -38,7 +38,7 @@ std::string PayloadOf(const Call& call, Time now) {
   std::string payload = call.payload;
   if (call.timeout_field == 0 || call.deadline.is_infinite()) return payload;
   absl::Duration left = call.deadline - now;
-  if (call.hurry_server) left -= std::min(left / 10, kServerHurryMax);
+  if (call.leave_server_a_margin) left -= std::min(left / 10, kServerMarginMax);
   const int64_t us = std::max<int64_t>(1, absl::ToInt64Microseconds(left));
   AppendVarintField(call.timeout_field, static_cast<uint64_t>(us), payload);
   return payload;

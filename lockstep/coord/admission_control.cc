@@ -62,7 +62,7 @@ void AdmissionControl::Register(Time now, const RegisterMember& request, Effects
       }
     }
     // Refused when that fails the attempt, as a retry will open the next one.
-    attempt.GiveUpBroken(now, request.member, out);
+    attempt.ExpireBrokenLinks(now, request.member, out);
   }
   attempt.Admit(now, admission, out);
 }
@@ -191,7 +191,7 @@ ErrorPtr AdmissionControl::SettleAttempt(Time now, const JoinJob& request,
       if (ErrorPtr refusal = CheckHolder(now, *member, request.incarnation)) return refusal;
     }
     // That may end the attempt: then this life opens the next one.
-    if (!known) attempts_.current().GiveUpBroken(now, member, out);
+    if (!known) attempts_.current().ExpireBrokenLinks(now, member, out);
   }
   // Only now: giving up a member may have failed the attempt.
   const Attempt& attempt = attempts_.current();

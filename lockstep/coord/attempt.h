@@ -13,7 +13,7 @@
 #include "lockstep/coord/effects.h"
 #include "lockstep/coord/error_polls.h"
 #include "lockstep/coord/events.h"
-#include "lockstep/coord/health_notices.h"
+#include "lockstep/coord/health_log.h"
 #include "lockstep/coord/job_record.h"
 #include "lockstep/coord/key_values.h"
 #include "lockstep/coord/member_lifecycle.h"
@@ -72,8 +72,8 @@ class Attempt {
   void Handle(Time now, MemberIndex member, const Event& event, Effects& out) {
     lifecycle_.Handle(now, member, event, out);
   }
-  void GiveUpBroken(Time now, std::optional<MemberIndex> newcomer, Effects& out) {
-    lifecycle_.GiveUpBroken(now, newcomer, out);
+  void ExpireBrokenLinks(Time now, std::optional<MemberIndex> newcomer, Effects& out) {
+    lifecycle_.ExpireBrokenLinks(now, newcomer, out);
   }
 
   // A sign of life of a member.
@@ -133,7 +133,7 @@ class Attempt {
   Primitives primitives_;
   MemberLifecycle lifecycle_;
   MemberViews views_;
-  HealthNotices health_;
+  HealthLog health_;
 };
 
 }  // namespace lockstep::coord

@@ -44,7 +44,7 @@ void AttemptSeries::OpenNext(Time now, int64_t number, Effects& out) {
   LOCKSTEP_DCHECK(number <= kAttemptMax);
   LOCKSTEP_DCHECK(over() || attempt_->empty());  // no member that is in loses its attempt
   LOCKSTEP_DCHECK(recorded_);                    // (3)
-  // Before the number changes: these records and notices are the old attempt's.
+  // Before the number changes: these records and log entries are the old attempt's.
   attempt_->RecordEnd(now, out);
   const std::unique_ptr<Attempt> old = std::move(attempt_);
   // Above all revisions of the old store: a watcher that comes from there knows nothing here.
@@ -60,7 +60,7 @@ void AttemptSeries::OpenNext(Time now, int64_t number, Effects& out) {
   out.Tell(Severity::kInfo,
            absl::StrCat("job '", job_.options.job, "': attempt ", job_.attempt, " begins; attempt ",
                         job_.former->attempt, old->failed() ? " failed" : " ended"),
-           {NoticeKind::kAttemptBegan, {}});
+           {LogKind::kAttemptBegan, {}});
   // Last: calls that are parked in the old attempt are answered with the incarnation of the new
   // one.
   old->Close(WrongService(old->service(), false), revision, out);

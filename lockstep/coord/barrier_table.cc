@@ -233,7 +233,7 @@ void BarrierTable::MemberGone(MemberIndex member, const ErrorPtr& because, Effec
     out.Tell(Severity::kWarning,
              absl::StrCat("job '", job_.options.job, "': ", told - kFailuresToldMax,
                           " more barriers failed with ", job_.Describe(member)),
-             {NoticeKind::kBarrierFailed, {}});
+             {LogKind::kBarrierFailed, {}});
   }
   kept_.ForgetOldest();
   LOCKSTEP_DCHECK(InvariantsHold());
@@ -324,7 +324,7 @@ void BarrierTable::End(Instance& instance, ErrorPtr error, Effects& out, bool te
   LOCKSTEP_DCHECK(instance.brought.size() <= instance.gathering->arrived());  // by those who wait
   if (error && tell) {
     out.Tell(Severity::kWarning, absl::StrCat("job '", job_.options.job, "': ", error->message),
-             {NoticeKind::kBarrierFailed, {}});
+             {LogKind::kBarrierFailed, {}});
   }
   // Moved out before `Close` destroys the instance, as are the names below.
   MemberValues values;

@@ -144,7 +144,7 @@ TEST_F(Loss, UseA07_AnExceptionIsKeptBeforeTheProcessEndsAndComesFirst) {
   ASSERT_EQ(h.View().errors.size(), 1u);
   EXPECT_THAT(h.View().errors[0].message, HasSubstr("raised ValueError: bad sample"));
   EXPECT_FALSE(h.View().errors[0].consequence);
-  EXPECT_EQ(h.notices().back().about.kind, NoticeKind::kMemberFailed);
+  EXPECT_EQ(h.log().back().about.kind, LogKind::kMemberFailed);
   EXPECT_EQ(h.Condition(1), MemberCondition::kConnected) << "it may clean up";
 
   h.ProcessEnding(1, 51, "of a process before");
@@ -180,8 +180,8 @@ TEST_F(Loss, HowAProcessEndedIsToldAlsoAfterItsMemberWasLost) {
 
   h.ProcessEnded(1, 52, /*exit_code=*/42);
 
-  EXPECT_EQ(h.notices().back().about.kind, NoticeKind::kProcessEnded);
-  EXPECT_THAT(h.notices().back().text, AllOf(HasSubstr("task/1"), HasSubstr("code 42")));
+  EXPECT_EQ(h.log().back().about.kind, LogKind::kProcessEnded);
+  EXPECT_THAT(h.log().back().text, AllOf(HasSubstr("task/1"), HasSubstr("code 42")));
   EXPECT_EQ(h.View().errors.size(), 1u) << "it is no other error";
 }
 
@@ -287,7 +287,7 @@ TEST_F(Loss, AStockMemberIsASuspectUntilItsOwnPeriodIsOverdue) {
   h.KeepAlive({0, 2});
   h.Advance(absl::Seconds(20));
   EXPECT_EQ(h.Condition(1), MemberCondition::kSuspect) << "nobody knows its period yet";
-  EXPECT_THAT(h.notices().back().text,
+  EXPECT_THAT(h.log().back().text,
               HasSubstr("nothing was heard of it for 1m; it is lost if nothing is heard of it for "
                         "another 24m"));
   EXPECT_THAT(h.Member(1).why,
@@ -296,11 +296,11 @@ TEST_F(Loss, AStockMemberIsASuspectUntilItsOwnPeriodIsOverdue) {
   h.Advance(absl::Seconds(80));
   h.Heartbeat(1);
   EXPECT_EQ(h.Condition(1), MemberCondition::kConnected);
-  EXPECT_THAT(h.notices().back().text, HasSubstr("heard of again"));
+  EXPECT_THAT(h.log().back().text, HasSubstr("heard of again"));
   h.Advance(absl::Seconds(225) - absl::Nanoseconds(1));
   EXPECT_EQ(h.Condition(1), MemberCondition::kConnected);
   h.Advance(absl::Nanoseconds(1));
-  EXPECT_THAT(h.notices().back().text,
+  EXPECT_THAT(h.log().back().text,
               HasSubstr("nothing was heard of it for 3m45s; it is lost if nothing is heard of it "
                         "for another 2m30s"));
   h.Advance(absl::Seconds(150) - absl::Nanoseconds(1));

@@ -37,12 +37,12 @@ TEST(Scale, AHeartbeatIsOneEffect) {
   h.RegisterAll(1);
 
   const size_t before = h.replies();
-  const size_t told = h.notices().size();
+  const size_t told = h.log().size();
 
   for (int member = 0; member < kMembers; ++member) h.Heartbeat(member);
 
   EXPECT_EQ(h.replies(), before + size_t{kMembers});
-  EXPECT_EQ(h.notices().size(), told);
+  EXPECT_EQ(h.log().size(), told);
 }
 
 TEST(Scale, OneLossAnswersTenThousandPollsWithOneError) {
@@ -61,11 +61,11 @@ TEST(Scale, OneLossAnswersTenThousandPollsWithOneError) {
 TEST(Scale, NoNoticePerMemberOfABarrier) {
   CoordinatorHarness h({.size = 1000});
   h.RegisterAll(1);
-  const size_t before = h.notices().size();
+  const size_t before = h.log().size();
 
   for (int member = 0; member < 1000; ++member) h.Arrive(member, "b");
 
-  EXPECT_LE(h.notices().size(), before + 1);
+  EXPECT_LE(h.log().size(), before + 1);
 }
 
 }  // namespace

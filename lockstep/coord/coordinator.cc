@@ -92,15 +92,15 @@ Effects Coordinator::Handle(Time now, Event event, const NoRoom& no_room) {
         if constexpr (requires { e.caller; }) {
           HandleRequest(now, e, out);
         } else {
-          HandleOther(now, e, out);
+          HandleFact(now, e, out);
         }
       },
       event);
   Settle(now, out);
   // After all effects: a member that joined in this event has its new name.
-  for (Notice& notice : out.notices) {
-    notice.attempt = job_->attempt;
-    if (notice.about.member) notice.member = job_->NameWithLife(*notice.about.member);
+  for (LogEntry& entry : out.log) {
+    entry.attempt = job_->attempt;
+    if (entry.about.member) entry.member = job_->NameWithLife(*entry.about.member);
   }
   return out;
 }
@@ -212,33 +212,33 @@ void Coordinator::Run(Time now, Request& request, Effects& out) {
   }
 }
 
-void Coordinator::HandleOther(Time now, const RegisterMember& request, Effects& out) {
+void Coordinator::HandleFact(Time now, const RegisterMember& request, Effects& out) {
   if (stopped_) return out.Fail(request.call, Stopped(job_->options.job, false));
   // Not a request of the attempt: it may open the next one.
   admission_.Register(now, request, out);
 }
 
-void Coordinator::HandleOther(Time now, const OpenSession& request, Effects& out) {
+void Coordinator::HandleFact(Time now, const OpenSession& request, Effects& out) {
   if (stopped_) return out.Fail(request.call, Stopped(job_->options.job, true));
   sessions_.Open(now, request, out);
 }
 
-void Coordinator::HandleOther(Time now, const SessionBroke& fact, Effects& out) {
+void Coordinator::HandleFact(Time now, const SessionBroke& fact, Effects& out) {
   if (!stopped_) sessions_.Broke(now, fact, out);
 }
 
-void Coordinator::HandleOther(Time now, const AnsweredThrough& fact, Effects&) {
+void Coordinator::HandleFact(Time now, const AnsweredThrough& fact, Effects&) {
   if (!stopped_) sessions_.Answered(now, fact);
 }
 
-void Coordinator::HandleOther(Time now, const CallLeft& fact, Effects& out) {
+void Coordinator::HandleFact(Time now, const CallLeft& fact, Effects& out) {
   // First: the wait is noted whichever machine holds the call.
   job_->waits.Forget(fact.call);
   if (job_watch_.Forget(fact.call)) return;
   attempts_.current().Handle(now, fact, out);
 }
 
-void Coordinator::HandleOther(Time now, const DeadlineReached& fact, Effects& out) {
+void Coordinator::HandleFact(Time now, const DeadlineReached& fact, Effects& out) {
   if (stopped_) return;
   attempts_.current().Handle(now, fact, out);
   // After the attempt, which may give up a member: its session is then free to expire.
@@ -247,34 +247,34 @@ void Coordinator::HandleOther(Time now, const DeadlineReached& fact, Effects& ou
 
 // What launchers report of processes is for people even when the job has stopped.
 
-void Coordinator::HandleOther(Time now, const ProcessStarted& fact, Effects& out) {
+void Coordinator::HandleFact(Time now, const ProcessStarted& fact, Effects& out) {
   process_reports_.Note(now, fact, /*alone=*/attempts_.current().empty(), out);
 }
 
-void Coordinator::HandleOther(Time now, const ProcessEnded& fact, Effects& out) {
+void Coordinator::HandleFact(Time now, const ProcessEnded& fact, Effects& out) {
   // A late report of an older process is no news to the attempt.
   const bool news = process_reports_.Note(now, fact, out);
   if (news && !stopped_) attempts_.current().Handle(now, fact, out);
 }
 
-void Coordinator::HandleOther(Time now, const ProcessEnding& fact, Effects& out) {
+void Coordinator::HandleFact(Time now, const ProcessEnding& fact, Effects& out) {
   const bool news = process_reports_.Note(fact);
   if (news && !stopped_) attempts_.current().Handle(now, fact, out);
 }
 
-void Coordinator::HandleOther(Time now, const ProcessStopped& fact, Effects& out) {
+void Coordinator::HandleFact(Time now, const ProcessStopped& fact, Effects& out) {
   process_reports_.NoteStopped(now, fact.member, fact.pid, true, out);
 }
 
-void Coordinator::HandleOther(Time now, const ProcessContinued& fact, Effects& out) {
+void Coordinator::HandleFact(Time now, const ProcessContinued& fact, Effects& out) {
   process_reports_.NoteStopped(now, fact.member, fact.pid, false, out);
 }
 
-void Coordinator::HandleOther(Time now, const RunBegan& fact, Effects& out) {
+void Coordinator::HandleFact(Time now, const RunBegan& fact, Effects& out) {
   process_reports_.Note(now, fact, out);
 }
 
-void Coordinator::HandleOther(Time now, const Stop& fact, Effects& out) {
+void Coordinator::HandleFact(Time now, const Stop& fact, Effects& out) {
   if (stopped_) return;
   stopped_ = true;
   // After `stopped_`: what is parked is answered once, and nothing is parked any more.
@@ -288,7 +288,7 @@ void Coordinator::HandleOther(Time now, const Stop& fact, Effects& out) {
       out);
 }
 
-void Coordinator::HandleOther(Time now, const Restored&, Effects& out) {
+void Coordinator::HandleFact(Time now, const Restored&, Effects& out) {
   LOCKSTEP_DCHECK(!stopped_);
   // Sessions and members each get their time to come back, from now on.
   sessions_.Restored(now);

@@ -113,20 +113,20 @@ class Coordinator {
   void Run(Time now, Request& request, Effects& out);
 
   // What carries none.
-  void HandleOther(Time now, const RegisterMember& request, Effects& out);
-  void HandleOther(Time now, const OpenSession& request, Effects& out);
-  void HandleOther(Time now, const SessionBroke& fact, Effects& out);
-  void HandleOther(Time now, const AnsweredThrough& fact, Effects& out);
-  void HandleOther(Time now, const CallLeft& fact, Effects& out);
-  void HandleOther(Time now, const DeadlineReached& fact, Effects& out);
-  void HandleOther(Time now, const ProcessStarted& fact, Effects& out);
-  void HandleOther(Time now, const ProcessEnded& fact, Effects& out);
-  void HandleOther(Time now, const ProcessEnding& fact, Effects& out);
-  void HandleOther(Time now, const ProcessStopped& fact, Effects& out);
-  void HandleOther(Time now, const ProcessContinued& fact, Effects& out);
-  void HandleOther(Time now, const RunBegan& fact, Effects& out);
-  void HandleOther(Time now, const Restored& fact, Effects& out);
-  void HandleOther(Time now, const Stop& fact, Effects& out);
+  void HandleFact(Time now, const RegisterMember& request, Effects& out);
+  void HandleFact(Time now, const OpenSession& request, Effects& out);
+  void HandleFact(Time now, const SessionBroke& fact, Effects& out);
+  void HandleFact(Time now, const AnsweredThrough& fact, Effects& out);
+  void HandleFact(Time now, const CallLeft& fact, Effects& out);
+  void HandleFact(Time now, const DeadlineReached& fact, Effects& out);
+  void HandleFact(Time now, const ProcessStarted& fact, Effects& out);
+  void HandleFact(Time now, const ProcessEnded& fact, Effects& out);
+  void HandleFact(Time now, const ProcessEnding& fact, Effects& out);
+  void HandleFact(Time now, const ProcessStopped& fact, Effects& out);
+  void HandleFact(Time now, const ProcessContinued& fact, Effects& out);
+  void HandleFact(Time now, const RunBegan& fact, Effects& out);
+  void HandleFact(Time now, const Restored& fact, Effects& out);
+  void HandleFact(Time now, const Stop& fact, Effects& out);
 
   // To be called after every event.
   void Settle(Time now, Effects& out);

@@ -128,8 +128,8 @@ struct Reply {
 
 enum class Severity { kInfo, kWarning, kError };
 
-// What kind of transition a notice tells of, for those who sort and filter.
-enum class NoticeKind {
+// What kind of transition a log entry tells of, for those who sort and filter.
+enum class LogKind {
   kOther,
   kAttemptBegan,   // the first member of an attempt has come
   kAttemptRuns,    // all members are in
@@ -149,16 +149,16 @@ enum class NoticeKind {
   kProcessStarted,  // from launchers, as is the next
   kProcessEnded,
 };
-struct NoticeAbout {
-  NoticeKind kind = NoticeKind::kOther;
+struct LogSubject {
+  LogKind kind = LogKind::kOther;
   std::optional<MemberIndex> member;
 };
 
 // A sentence for the operator. Each transition gives one.
-struct Notice {
+struct LogEntry {
   Severity severity = Severity::kInfo;
   std::string text;
-  NoticeAbout about;
+  LogSubject about;
   // Filled in by the coordinator: the attempt, and the name of the member that it is about.
   int64_t attempt = 0;
   std::string member;
@@ -168,7 +168,7 @@ struct Effects {
   // To be durable before anything below leaves the process.
   std::vector<Record> records;
   std::vector<Reply> replies;
-  std::vector<Notice> notices;
+  std::vector<LogEntry> log;
 
   // Each call is answered once.
   void Succeed(CallId call, Answer answer = {}) {
@@ -177,8 +177,8 @@ struct Effects {
   // `error` is not null.
   void Fail(CallId call, ErrorPtr error) { replies.push_back({call, std::move(error), {}}); }
   // A line for the log and for those who follow the job's events.
-  void Tell(Severity severity, std::string text, NoticeAbout about = {}) {
-    notices.push_back({severity, std::move(text), about});
+  void Tell(Severity severity, std::string text, LogSubject about = {}) {
+    log.push_back({severity, std::move(text), about});
   }
 };
 

@@ -142,7 +142,7 @@ void FailureDetector::ConnectionBack(Time now, MemberIndex member) {
 void FailureDetector::ServerRestarted(Time now, MemberIndex member) {
   if (!members_[member.value()].entry) return;
   Its(member).health.signs.ServerRestarted(now);
-  // Without a turn: HealthNotices tells of all members together.
+  // Without a turn: HealthLog tells of all members together.
   SetLink(member, Link::kRestarted, now, now + job_.options.restart_grace);
 }
 

@@ -231,7 +231,7 @@ void IndexAgreement::ReachDeadline(Time now, Effects& out) {
     LOCKSTEP_DCHECK(instance.gathering.deadline() == deadlines_.begin()->first);  // (6)
     const ErrorPtr expired = errors_.TimedOut(now, instance.ref(), instance.gathering);
     out.Tell(Severity::kWarning, absl::StrCat("job '", job_.options.job, "': ", expired->message),
-             {NoticeKind::kBarrierFailed, {}});
+             {LogKind::kBarrierFailed, {}});
     End(instance, expired, 0, out);
   }
   kept_.ForgetOldest();

@@ -113,7 +113,7 @@ void MemberLifecycle::Admit(Time now, const Admission& request, Effects& out) {
            absl::StrCat("job '", job_.options.job, "': attempt ", job_.attempt, " runs: all ",
                         job_.options.size, " members are in, ",
                         FormatSpan(now - *registration_.began()), " after the first"),
-           {NoticeKind::kAttemptRuns, {}});
+           {LogKind::kAttemptRuns, {}});
 }
 
 void MemberLifecycle::ComeBack(Time now, const Admission& request, Effects& out) {
@@ -145,7 +145,7 @@ void MemberLifecycle::LetIn(MemberIndex member, CallId call, Effects& out) {
   polls_.AwaitFirst(member, call);
   out.Tell(Severity::kInfo,
            absl::StrCat("job '", job_.options.job, "': ", job_.Describe(member), " is in"),
-           {NoticeKind::kMemberJoined, member});
+           {LogKind::kMemberJoined, member});
   out.Succeed(call, AnswerOf(member));
 }
 
@@ -350,7 +350,7 @@ void MemberLifecycle::Disconnect(Time now, MemberIndex member, Effects& out) {
   membership_.Disconnect(now, member);
   out.Tell(Severity::kInfo,
            absl::StrCat("job '", job_.options.job, "': ", job_.Describe(member), " has left"),
-           {NoticeKind::kMemberLeft, member});
+           {LogKind::kMemberLeft, member});
   polls_.Cancel(now, member, left, out);
   primitives_.MemberGone(now, member, left, out);
   // A reset: a member that leaves by the barrier has ended it before.
@@ -360,40 +360,41 @@ void MemberLifecycle::Disconnect(Time now, MemberIndex member, Effects& out) {
     out.Tell(Severity::kInfo,
              absl::StrCat("job '", job_.options.job, "': attempt ", job_.attempt,
                           " ended: the last member, ", job_.NameWithLife(member), ", has left"),
-             {NoticeKind::kAttemptEnded, {}});
+             {LogKind::kAttemptEnded, {}});
   }
 }
 
 // What goes wrong, and who is told.
 
-void MemberLifecycle::Fail(Time now, std::vector<Casualty> casualties, Effects& out) {
-  const CasualtyList list(job_, membership_, now, std::move(casualties));
+void MemberLifecycle::Fail(Time now, std::vector<MemberLoss> member_losses, Effects& out) {
+  const MemberLosses list(job_, membership_, now, std::move(member_losses));
   // All are in error before the first consequence: nothing counts on one that is going to fail.
-  for (const Casualty& casualty : list.all()) {
-    membership_.Fail(now, casualty.member, casualty.error);
+  for (const MemberLoss& loss : list.all()) {
+    membership_.Fail(now, loss.member, loss.error);
   }
-  for (const Casualty& casualty : list.all()) {
+  for (const MemberLoss& loss : list.all()) {
     // A recoverable member's failure follows from no other: it fails alone.
-    const bool follows = list.IsFatal(casualty) && (failed() || &casualty != &list.cause());
-    KeepError(now, *casualty.error, follows, job_, out);
+    const bool follows = list.IsFatal(loss) && (failed() || &loss != &list.cause());
+    KeepError(now, *loss.error, follows, job_, out);
   }
   // One error for all pollers: each member hears of one cause.
   const ErrorPtr told = list.Combined();
-  out.Tell(list.fatal() ? Severity::kError : Severity::kWarning,
-           absl::StrCat("job '", job_.options.job, "': ", told->message),
-           {IsLoss(told->reason) ? NoticeKind::kMemberLost : NoticeKind::kMemberFailed,
-            list.cause().member});
+  out.Tell(
+      list.fatal() ? Severity::kError : Severity::kWarning,
+      absl::StrCat("job '", job_.options.job, "': ", told->message),
+      {IsLoss(told->reason) ? LogKind::kMemberLost : LogKind::kMemberFailed, list.cause().member});
   // The root cause is told before what follows from it at barriers and in shutdown.
   if (list.fatal()) Propagate(now, told, out);
   LOCKSTEP_DCHECK(!list.fatal() || failed());
-  for (const Casualty& casualty : list.all()) {
+  for (const MemberLoss& loss : list.all()) {
     // With its own error, not the combined one: a barrier names whom it lacks.
-    primitives_.MemberGone(now, casualty.member, casualty.error, out);
-    if (shutdown_.Includes(casualty.member)) FailShutdown(now, casualty.error, out);
+    primitives_.MemberGone(now, loss.member, loss.error, out);
+    if (shutdown_.Includes(loss.member)) FailShutdown(now, loss.error, out);
   }
 }
 
-void MemberLifecycle::GiveUpBroken(Time now, std::optional<MemberIndex> newcomer, Effects& out) {
+void MemberLifecycle::ExpireBrokenLinks(Time now, std::optional<MemberIndex> newcomer,
+                                        Effects& out) {
   std::vector<FailureDetector::Loss> losses = membership_.detector().BrokenSince(now);
   if (newcomer) {
     // Who has not come back since a restart, and comes in a new life, has died.
@@ -405,7 +406,7 @@ void MemberLifecycle::GiveUpBroken(Time now, std::optional<MemberIndex> newcomer
   // A recoverable member is not waited for, so the newcomer does not depend on it.
   std::erase_if(
       losses, [this](const FailureDetector::Loss& loss) { return job_.Recoverable(loss.member); });
-  if (!losses.empty()) Fail(now, CasualtiesOf(job_, losses, now), out);
+  if (!losses.empty()) Fail(now, MemberLossesOf(job_, losses, now), out);
 }
 
 void MemberLifecycle::Propagate(Time now, const ErrorPtr& error, Effects& out) {
@@ -417,7 +418,7 @@ void MemberLifecycle::Propagate(Time now, const ErrorPtr& error, Effects& out) {
            absl::StrCat("job '", job_.options.job, "': attempt ", job_.attempt, " failed",
                         error->origin ? " by " + job_.NameWithLife(*error->origin) : "", ": ",
                         std::string(ReasonName(error->reason)), "; its members are told"),
-           {NoticeKind::kAttemptFailed, error->origin});
+           {LogKind::kAttemptFailed, error->origin});
   // Members that poll hear it by their polls; the others only by finding themselves in error.
   if (polls_.used()) return polls_.FailAll(error, out);
   SetAllToError(now, error, out);
@@ -453,7 +454,7 @@ void MemberLifecycle::Handle(Time now, const ProcessEnded& fact, Effects& out) {
     return out.Tell(
         Severity::kWarning,
         absl::StrCat("job '", job_.options.job, "': while it registered, ", error->message),
-        {NoticeKind::kMemberLost, fact.member});
+        {LogKind::kMemberLost, fact.member});
   }
   // After the registration, which it leaves without a loss.
   const Membership::Member& member = membership_.Get(fact.member);
@@ -465,7 +466,7 @@ void MemberLifecycle::Handle(Time now, const ProcessEnded& fact, Effects& out) {
   out.Tell(Severity::kWarning,
            absl::StrCat("job '", job_.options.job, "': ", job_.Describe(fact.member),
                         ", which was lost by its connection: ", DescribeLoss(fact)),
-           {NoticeKind::kProcessEnded, fact.member});
+           {LogKind::kProcessEnded, fact.member});
 }
 
 // The member is not lost yet: it may clean up, and until it ends the others wait for it.
@@ -479,13 +480,13 @@ void MemberLifecycle::Handle(Time now, const ProcessEnding& fact, Effects& out) 
       [](const ProcessRecord& process) { return process.failed && !process.former; });
   KeepError(now, error, failed() || another_failed, job_, out);
   out.Tell(Severity::kError, absl::StrCat("job '", job_.options.job, "': ", error.message),
-           {NoticeKind::kMemberFailed, fact.member});
+           {LogKind::kMemberFailed, fact.member});
 }
 
 void MemberLifecycle::Handle(Time now, const DeadlineReached&, Effects& out) {
   // Losses first: they may end the registration or the shutdown with a better reason than time.
   const std::vector<FailureDetector::Loss> losses = membership_.detector().Overdue(now);
-  if (!losses.empty()) Fail(now, CasualtiesOf(job_, losses, now), out);
+  if (!losses.empty()) Fail(now, MemberLossesOf(job_, losses, now), out);
   if (const ErrorPtr expired = registration_.ReachDeadline(now, out)) {
     FailRegistration(now, expired, out);
   }
@@ -517,7 +518,7 @@ void MemberLifecycle::FailShutdown(Time now, const ErrorPtr& inner, Effects& out
   if (!failed()) {
     KeepError(now, *verdict, false, job_, out);
     out.Tell(Severity::kError, absl::StrCat("job '", job_.options.job, "': ", verdict->message),
-             {NoticeKind::kBarrierFailed, {}});
+             {LogKind::kBarrierFailed, {}});
   }
   Propagate(now, verdict, out);
   // Members that poll as well: none of them can leave in order any more.

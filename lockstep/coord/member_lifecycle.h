@@ -8,11 +8,11 @@
 
 #include "lockstep/coord/admission.h"
 #include "lockstep/coord/call_gate.h"
-#include "lockstep/coord/casualties.h"
 #include "lockstep/coord/effects.h"
 #include "lockstep/coord/error_polls.h"
 #include "lockstep/coord/events.h"
 #include "lockstep/coord/job_record.h"
+#include "lockstep/coord/member_losses.h"
 #include "lockstep/coord/membership.h"
 #include "lockstep/coord/primitives.h"
 #include "lockstep/coord/records.h"
@@ -89,7 +89,7 @@ class MemberLifecycle {
 
   // A new life is about to come in, of that member when it says which: members whose connection is
   // broken are not waited for any longer, so that it does not join an attempt that is dying.
-  void GiveUpBroken(Time now, std::optional<MemberIndex> newcomer, Effects& out);
+  void ExpireBrokenLinks(Time now, std::optional<MemberIndex> newcomer, Effects& out);
 
   void Apply(Time at, const record::AttemptFailed& record);
   void Apply(Time at, const record::MemberChanged& record);
@@ -107,7 +107,7 @@ class MemberLifecycle {
   void Disconnect(Time now, MemberIndex member, Effects& out);
 
   // What happens to the job when members fail: in this order of consequences.
-  void Fail(Time now, std::vector<Casualty> casualties, Effects& out);
+  void Fail(Time now, std::vector<MemberLoss> member_losses, Effects& out);
   void Propagate(Time now, const ErrorPtr& error, Effects& out);
   void SetRootCause(const ErrorPtr& error, Effects& out);
   void SetAllToError(Time now, const ErrorPtr& because, Effects& out);

@@ -82,7 +82,7 @@ void PreemptionSync::Handle(Time now, const NotifyPreemption& request, Effects& 
 void PreemptionSync::Commit(Time now, NoticeChange change, Effects& out) {
   watch_.Publish(now, std::move(change.next), out);
   // Before SettleWindow, which may tell of what follows from it.
-  out.Tell(change.severity, std::move(change.told), {NoticeKind::kPreemptionNotice, {}});
+  out.Tell(change.severity, std::move(change.told), {LogKind::kPreemptionNotice, {}});
   SettleWindow(now, out);
 }
 
@@ -220,7 +220,7 @@ void PreemptionSync::Agree(Time now, int64_t step, Effects& out) {
                         silent.empty() ? ""
                                        : absl::StrCat(", without ", job_.NameSome(silent),
                                                       ", who did not answer")),
-           {NoticeKind::kPreemptionAgreed, {}});
+           {LogKind::kPreemptionAgreed, {}});
 }
 
 // Following.
@@ -262,7 +262,7 @@ void PreemptionSync::Handle(Time now, const ReportSave& request, Effects& out) {
                           job_.NameWithLife(request.member), saved ? " saved" : " failed to save",
                           " at step ", request.step.value_or(-1),
                           request.text.empty() ? "" : absl::StrCat(": ", request.text)),
-             {NoticeKind::kPreemptionSaved, request.member});
+             {LogKind::kPreemptionSaved, request.member});
   }
   Advance(now, out);
 }
@@ -325,7 +325,7 @@ void PreemptionSync::End(Time now, SyncMembers::Ending ending, Effects& out) {
            absl::StrCat("job '", job_.options.job, "': ", NameOfPreemption(state()), " of ",
                         NameSubjects(job_, state()),
                         " ended: ", PreemptionOutcomeName(ending.outcome), ": ", state().text),
-           {NoticeKind::kPreemptionEnded, {}});
+           {LogKind::kPreemptionEnded, {}});
 }
 
 // Stock members.

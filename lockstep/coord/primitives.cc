@@ -42,7 +42,7 @@ void Primitives::Handle(Time now, SetKey request, Effects& out) {
   std::optional<MemberIndex> owner;
   if (!FindOwner(request.caller, request.lifetime, owner, out)) return;
   // Before the key is set, which moves the request's texts.
-  stock_.ReadAlong(now, request, out);
+  stock_.ObserveStockKey(now, request, out);
   keys_.Set(now, std::move(request), owner, out);
 }
 

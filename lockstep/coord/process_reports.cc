@@ -21,7 +21,7 @@ void ProcessReports::Note(Time now, const ProcessStarted& fact, bool alone, Effe
   out.Tell(Severity::kInfo,
            absl::StrCat("job '", job_.options.job, "': ", job_.Name(fact.member),
                         " started as pid ", fact.pid, " on ", fact.host),
-           {NoticeKind::kProcessStarted, fact.member});
+           {LogKind::kProcessStarted, fact.member});
 }
 
 bool ProcessReports::Note(Time now, const ProcessEnded& fact, Effects& out) {
@@ -53,7 +53,7 @@ void ProcessReports::NoteStopped(Time now, MemberIndex member, int64_t pid, bool
                                   " is stopped (SIGSTOP); it is lost only by its heartbeat timeout")
                    : absl::StrCat("job '", job_.options.job, "': ", job_.Describe(member),
                                   " continues after ", FormatSpan(*before)),
-           {stopped ? NoticeKind::kMemberSuspect : NoticeKind::kMemberRecovered, member});
+           {stopped ? LogKind::kMemberSuspect : LogKind::kMemberRecovered, member});
   Record(member, out);
 }
 

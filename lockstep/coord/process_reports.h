@@ -11,8 +11,8 @@
 
 namespace lockstep::coord {
 
-// Enters reports into the job's MemberProcesses, records what they change, and writes notices for
-// people. What they mean for the attempt is for the attempt to say.
+// Enters reports into the job's MemberProcesses, records what they change, and writes log entries
+// for people. What they mean for the attempt is for the attempt to say.
 //
 // Threads: thread-compatible. It holds nothing. Reports about no member of the job are ignored.
 class ProcessReports {

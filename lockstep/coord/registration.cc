@@ -31,7 +31,7 @@ bool Registration::Ask(Time now, const Admission& request, Effects& out) {
     out.Tell(Severity::kInfo,
              absl::StrCat("job '", job_.options.job,
                           "': attempt 1 begins: ", job_.Name(request.member), " is the first"),
-             {NoticeKind::kAttemptBegan, {}});
+             {LogKind::kAttemptBegan, {}});
   }
   // Before the life begins, which replaces it.
   const Incarnation before = membership_.Get(request.member).incarnation;

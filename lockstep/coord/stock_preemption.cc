@@ -22,12 +22,12 @@ constexpr char kNow[] = "1970-01-01T00:00:00+00:00";
 void Append(Effects from, Effects& to) {
   std::move(from.records.begin(), from.records.end(), std::back_inserter(to.records));
   std::move(from.replies.begin(), from.replies.end(), std::back_inserter(to.replies));
-  std::move(from.notices.begin(), from.notices.end(), std::back_inserter(to.notices));
+  std::move(from.log.begin(), from.log.end(), std::back_inserter(to.log));
 }
 
 }  // namespace
 
-void StockPreemption::ReadAlong(Time now, const SetKey& request, Effects& out) {
+void StockPreemption::ObserveStockKey(Time now, const SetKey& request, Effects& out) {
   // Native members speak to PreemptionSync themselves.
   if (request.caller.native()) return;
   absl::string_view name = request.key;

@@ -24,7 +24,7 @@ class StockPreemption {
 
   // A key is about to be set. If it is a stock member's notice or counter, PreemptionSync learns
   // it.
-  void ReadAlong(Time now, const SetKey& request, Effects& out);
+  void ObserveStockKey(Time now, const SetKey& request, Effects& out);
 
   // Tells PreemptionSync when stock members have met, and stock members when a preemption has
   // begun. To be called after every event, with all effects of it.

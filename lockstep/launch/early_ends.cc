@@ -20,7 +20,8 @@ void EarlyEnds::Tell(Time now, const ProcessTable& processes, Effects& out) {
   const int running = processes.CountRunning();
   out.sentences.push_back(absl::StrFormat(
       "%s ended with exit code 0 %s ago, and %d process%s on: if they wait, it may be for that",
-      processes.Name(first), Spell(now - first.ended), running, running == 1 ? " goes" : "es go"));
+      processes.Name(first), DurationText(now - first.ended), running,
+      running == 1 ? " goes" : "es go"));
 }
 
 void EarlyEnds::LookBack(Time now, const ProcessRecord& failed, ProcessTable& processes,

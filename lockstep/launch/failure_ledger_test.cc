@@ -14,7 +14,7 @@ class FailureLedgerTest : public testing::Test {
       processes_.Take(now_, ProcessStarted{member, 100}, out_);
     }
   }
-  void End(MemberIndex member, Ending ending) {
+  void End(MemberIndex member, ExitStatus ending) {
     processes_.Take(now_, ProcessEnded{.member = member, .ending = ending});
     processes_.Release(member, /*may_start=*/false, out_);
   }

@@ -118,7 +118,7 @@ TEST(GuardianTest, ForgottenGroupIsLeftAlone) {
   ASSERT_TRUE(process.ok()) << process.status();
   guardian->Forget((*process)->pid());
   guardian->Finish();
-  EXPECT_FALSE((*process)->PollEnding().has_value());
+  EXPECT_FALSE((*process)->PollExit().has_value());
   (*process)->Signal(SIGKILL);
 }
 

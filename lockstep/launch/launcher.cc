@@ -194,7 +194,7 @@ void Launcher::WatchEnd(Slot& slot) {
   slot.end->async_wait(
       asio::posix::stream_descriptor::wait_read, [this, &slot](const asio::error_code& error) {
         if (error) return;
-        const std::optional<Ending> ending = slot.process->PollEnding();
+        const std::optional<ExitStatus> ending = slot.process->PollExit();
         // An event of the descriptor that had this number before.
         if (!ending) return WatchEnd(slot);
         // First what it said, then that it ended. What else holds its output may

@@ -221,7 +221,7 @@ TEST_F(LauncherTest, NobodyIsEndedBeforeTheServerKnows) {
 TEST_F(LauncherTest, ASignalThatComesLateHitsNobodyElse) {
   options_.supervisor.grace = absl::ZeroDuration();
   options_.supervisor.max_restarts = 1;
-  options_.supervisor.settle = absl::ZeroDuration();
+  options_.supervisor.drain_delay = absl::ZeroDuration();
   std::function<void()> late;
   on_reported_ = [&](std::function<void()> then) {
     late = std::move(then);

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "lockstep/launch/ending.h"
+#include "lockstep/launch/exit_status.h"
 
 namespace lockstep::launch {
 
@@ -22,7 +22,7 @@ std::string NodeServerLoss::GivenUpText(Time now, bool had_run, int exit_code) c
   return absl::StrFormat(
       "the server at which the nodes meet was not reached for %s (%s): whether the other nodes are "
       "well is not known here; %s, exit code %d",
-      Spell(now - *since_), why_,
+      DurationText(now - *since_), why_,
       had_run ? "this node's processes had ended" : "no attempt had begun", exit_code);
 }
 

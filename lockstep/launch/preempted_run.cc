@@ -76,7 +76,7 @@ Time PreemptedRun::OthersUntil(Time first, absl::Duration grace) const {
   return death_.is_infinite() ? since + kExplains : std::max(since, death_) + grace;
 }
 
-void PreemptedRun::NoteEnding(Time now, const Ending& ending) {
+void PreemptedRun::NoteEnding(Time now, const ExitStatus& ending) {
   if (!ended_) ended_ = {now, ending, std::nullopt};
   if (ending.signal == 0 && !ended_->chosen) ended_->chosen = ending.exit_code;
 }

@@ -8,7 +8,7 @@
 
 #include "absl/time/time.h"
 #include "lockstep/base/time.h"
-#include "lockstep/launch/ending.h"
+#include "lockstep/launch/exit_status.h"
 
 namespace lockstep::launch {
 
@@ -71,7 +71,7 @@ class PreemptedRun {
   // first.
   Time OthersUntil(Time first, absl::Duration grace) const;
   // A process failed now, and this explains it.
-  void NoteEnding(Time now, const Ending& ending);
+  void NoteEnding(Time now, const ExitStatus& ending);
   // When the first one did.
   std::optional<Time> first_ended() const;
   // The attempt has ended because of it. Where nobody was to save and all ended well, the work was
@@ -94,7 +94,7 @@ class PreemptedRun {
   // Those that failed by it.
   struct Ended {
     Time first;
-    Ending how;                 // of the first
+    ExitStatus how;             // of the first
     std::optional<int> chosen;  // the first exit code that one gave by itself
   };
 

@@ -44,7 +44,7 @@ absl::Status PrivateServer::StartProcess() {
                                   log_.Add(line);
                                   if (callbacks_.log) callbacks_.log(line);
                                 },
-                            .ended = [this](const Ending& ending) { OnEnd(ending); }});
+                            .ended = [this](const ExitStatus& ending) { OnEnd(ending); }});
   if (!process.ok()) return process.status();
   process_ = *std::move(process);
   return absl::OkStatus();
@@ -54,7 +54,7 @@ void PrivateServer::OnReadyFile(const std::string& text) {
   if (std::holds_alternative<Starting>(state_)) Answer(ParseReadyFile(text, options_.job));
 }
 
-void PrivateServer::OnEnd(const Ending& ending) {
+void PrivateServer::OnEnd(const ExitStatus& ending) {
   if (std::holds_alternative<Ended>(state_)) return;  // too late for `Stop`, which gave it up
   timer_.Cancel();
   if (std::holds_alternative<Stopping>(state_)) return FinishStop();

@@ -44,7 +44,7 @@ class PrivateServer {
     // Once: where the job is, or why there is no server, with its last words.
     absl::AnyInvocable<void(absl::StatusOr<JobAddress>)> ready;
     // At most once, after `ready` with an address: it ended, not being told to.
-    absl::AnyInvocable<void(Ending)> ended;
+    absl::AnyInvocable<void(ExitStatus)> ended;
     // Each line that it logs.
     absl::AnyInvocable<void(const std::string&)> log;
   };
@@ -76,7 +76,7 @@ class PrivateServer {
 
   absl::Status StartProcess();
   void OnReadyFile(const std::string& text);
-  void OnEnd(const Ending& ending);
+  void OnEnd(const ExitStatus& ending);
   void Answer(absl::StatusOr<JobAddress> address);
   // Calls what `Stop` was given, once.
   void FinishStop();

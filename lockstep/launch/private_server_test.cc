@@ -50,7 +50,7 @@ class PrivateServerTest : public testing::Test {
       ready_ = std::move(address);
       on_ready_();
     };
-    callbacks.ended = [this](Ending ending) {
+    callbacks.ended = [this](ExitStatus ending) {
       ended_ = ending;
       loop_.Stop();
     };
@@ -71,7 +71,7 @@ class PrivateServerTest : public testing::Test {
   std::optional<PrivateServer> server_;
   std::function<void()> on_ready_ = [this] { loop_.Stop(); };
   absl::StatusOr<JobAddress> ready_ = absl::UnknownError("not told");
-  std::optional<Ending> ended_;
+  std::optional<ExitStatus> ended_;
 };
 
 TEST_F(PrivateServerTest, IsReadyWhenItsFileIsThereAndStopsBySigterm) {
@@ -107,7 +107,7 @@ TEST_F(PrivateServerTest, EndThatNobodyAskedForIsTold) {
   on_ready_ = [] {};
   Start(std::string(kBecomeReady) + "echo 'out of memory' >&2; kill -9 $$");
   ASSERT_TRUE(ended_.has_value());
-  EXPECT_EQ(*ended_, (Ending{0, SIGKILL}));
+  EXPECT_EQ(*ended_, (ExitStatus{0, SIGKILL}));
   EXPECT_THAT(server_->LastWords(), HasSubstr("out of memory"));
 }
 

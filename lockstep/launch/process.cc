@@ -147,15 +147,15 @@ void Process::Signal(int signal) const {
   if (guardian_ != nullptr) ::kill(-pid_, signal);
 }
 
-std::optional<Ending> Process::PollEnding() const {
+std::optional<ExitStatus> Process::PollExit() const {
   siginfo_t info = {};
   // Left a zombie: see the class.
   if (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
       info.si_pid == 0) {
     return std::nullopt;
   }
-  if (info.si_code == CLD_EXITED) return Ending{.exit_code = info.si_status, .signal = 0};
-  return Ending{.exit_code = 0, .signal = info.si_status};
+  if (info.si_code == CLD_EXITED) return ExitStatus{.exit_code = info.si_status, .signal = 0};
+  return ExitStatus{.exit_code = 0, .signal = info.si_status};
 }
 
 std::optional<StateChange> Process::PollStateChange() const {

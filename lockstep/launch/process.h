@@ -70,7 +70,7 @@ class Process {
   void Signal(int signal) const;
 
   // How the process ended, when it has.
-  std::optional<Ending> PollEnding() const;
+  std::optional<ExitStatus> PollExit() const;
 
   // The next change not seen before: call until there is none.
   std::optional<StateChange> PollStateChange() const;

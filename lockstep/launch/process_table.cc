@@ -58,7 +58,7 @@ std::string ProcessTable::EndingText(const ProcessRecord& process) const {
   const std::string text =
       absl::StrFormat("%s %s after %s", Name(process),
                       process.given_up ? "did not end even by SIGKILL" : Describe(process.ending),
-                      Spell(process.ended - process.started));
+                      DurationText(process.ended - process.started));
   return process.error.empty() ? text : absl::StrCat(text, ": ", process.error);
 }
 
@@ -138,8 +138,8 @@ void ProcessTable::Take(Time now, const ProcessContinued& event, Effects& out) {
   // A stop and its end can merge into one wake-up; then there is nothing to take back.
   if (!process.running() || !process.stopped) return;
   out.reports.push_back({ProcessReport::Kind::kContinued, event.member, process.pid, {}});
-  out.sentences.push_back(
-      absl::StrFormat("%s goes on after %s", Name(process), Spell(now - process.stopped->since)));
+  out.sentences.push_back(absl::StrFormat("%s goes on after %s", Name(process),
+                                          DurationText(now - process.stopped->since)));
   process.stopped.reset();
 }
 
@@ -177,7 +177,7 @@ bool ProcessTable::GiveUpRunning(Time now, absl::Duration kill_grace, Effects& o
     if (!process.running()) continue;
     out.sentences.push_back(
         absl::StrFormat("%s did not end within %s of SIGKILL: it hangs in the kernel, and is left",
-                        Name(process), Spell(kill_grace)));
+                        Name(process), DurationText(kill_grace)));
     process.given_up = true;
     process.ended = now;
     Release(process.member, /*may_start=*/false, out);
@@ -222,12 +222,12 @@ void ProcessTable::LookBack(Time now, bool by_kill) {
   for (ProcessRecord& process : processes_) {
     if (process.EndedWell()) {
       process.before_failure =
-          absl::StrCat(", ", Spell(now - process.ended), " before the first failure",
+          absl::StrCat(", ", DurationText(now - process.ended), " before the first failure",
                        by_kill ? "" : ": the others may have needed it");
     } else if (process.stopped) {
       process.before_failure =
           absl::StrCat("; it was stopped by ", SignalName(process.stopped->signal), " ",
-                       Spell(now - process.stopped->since), " before the first failure",
+                       DurationText(now - process.stopped->since), " before the first failure",
                        by_kill ? "" : ": the others may have waited for it");
     }
   }

@@ -46,7 +46,7 @@ struct ProcessRecord {
   Time ended;
   std::optional<Stop> stopped;
   bool output_ended = false;
-  Ending ending;
+  ExitStatus ending;
   int sent = 0;           // the last signal that we sent by our own decision
   bool given_up = false;  // it did not even end by SIGKILL
   int32_t restarts = 0;   // of it alone

@@ -22,7 +22,7 @@ bool SpeaksOfConnections(std::string_view error) {
 
 }  // namespace
 
-void ServerLoss::End(Time now, const Ending& ending) {
+void ServerLoss::End(Time now, const ExitStatus& ending) {
   loss_ = {now, std::nullopt};
   ended_ = true;
   text_ =

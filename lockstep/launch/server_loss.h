@@ -7,7 +7,7 @@
 
 #include "absl/time/time.h"
 #include "lockstep/base/time.h"
-#include "lockstep/launch/ending.h"
+#include "lockstep/launch/exit_status.h"
 
 namespace lockstep::launch {
 
@@ -23,7 +23,7 @@ class ServerLoss {
       : explains_(explains), survived_(survived) {}
 
   // The server of this run has ended, and will not come back.
-  void End(Time now, const Ending& ending);
+  void End(Time now, const ExitStatus& ending);
   // The link broke. Means nothing once the server has ended, as the next.
   void Lose(Time now, const std::string& why);
   // There is a link again: to the same server, or to its successor.

@@ -42,7 +42,7 @@ std::unique_ptr<OutputPipe> ServerProcess::LogFrom(runtime::Loop& loop, runtime:
 }
 
 void ServerProcess::TakeEnd() {
-  const std::optional<Ending> ending = process_->PollEnding();
+  const std::optional<ExitStatus> ending = process_->PollExit();
   if (!ending) return;
   // Its last lines first: they say why it ended.
   output_->Drain();

@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "asio/posix/stream_descriptor.hpp"
-#include "lockstep/launch/ending.h"
+#include "lockstep/launch/exit_status.h"
 #include "lockstep/launch/guardian.h"
 #include "lockstep/launch/output_pipe.h"
 #include "lockstep/launch/process.h"
@@ -29,7 +29,7 @@ class ServerProcess {
     // Each line that it writes, "[server] " before it.
     std::function<void(const std::string&)> log;
     // Once, when it has ended; all that it wrote has gone to `log` by then.
-    std::function<void(const Ending&)> ended;
+    std::function<void(const ExitStatus&)> ended;
   };
 
   // The errors of Process::Start.

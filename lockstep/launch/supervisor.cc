@@ -91,7 +91,7 @@ void Supervisor::On(Time now, const ProcessEnded& event, Effects& out) {
   ProcessTable& processes = attempt_.processes;
   if (!processes.Take(now, event)) return;
   const ProcessRecord& process = processes.At(event.member);
-  const Ending& ending = process.ending;
+  const ExitStatus& ending = process.ending;
   if (process.raised && attempt_.failure.member() == event.member) {
     // Its own exit code says more than that it raised something.
     const bool by_itself = ending.signal == 0 || ending.signal != process.sent;
@@ -214,12 +214,12 @@ void Supervisor::FailFirst(Time now, FailureLedger::Failure failure, Effects& ou
     if (MayRestart()) {
       // After a SIGKILL there is nothing to wait for: nobody is killed by it because of another.
       const bool killed = failed != nullptr && failed->ending.signal == SIGKILL;
-      attempt_.escalation.GraceUntil(now + (killed ? absl::ZeroDuration() : options_.settle));
+      attempt_.escalation.GraceUntil(now + (killed ? absl::ZeroDuration() : options_.drain_delay));
       absl::StrAppend(&sentence, "; ", who, one ? " is" : " are",
                       " stopped, and all are started again");
     } else {
       attempt_.escalation.GraceUntil(now + options_.grace);
-      absl::StrAppend(&sentence, "; ", who, one ? " has " : " have ", Spell(options_.grace),
+      absl::StrAppend(&sentence, "; ", who, one ? " has " : " have ", DurationText(options_.grace),
                       " to end by ", one ? "itself" : "themselves");
     }
     if (raised) attempt_.escalation.HoldUntil(now + options_.raised_settle);
@@ -239,7 +239,8 @@ void Supervisor::TellRaised(Time now, const ProcessRecord& process, Effects& out
     out.sentences.push_back(std::move(sentence));
   } else if (MayStartAlone() && restarts_.AllowsAlone(process.restarts)) {
     attempt_.processes.EndBy(process.member, now + options_.grace);
-    out.sentences.push_back(absl::StrCat(sentence, "; it has ", Spell(options_.grace), " to end"));
+    out.sentences.push_back(
+        absl::StrCat(sentence, "; it has ", DurationText(options_.grace), " to end"));
   } else {
     Fail(now, process, kExitRaised, std::move(sentence), out);
   }
@@ -255,7 +256,7 @@ void Supervisor::SettlePreempted() {
 // What helpers clean up is not needed any more when their attempt has failed.
 absl::Duration Supervisor::HelperGrace() const {
   const bool over = attempt_.failure.any() || attempt_.called_off;
-  return over && MayRestart() ? options_.settle : options_.helper_grace;
+  return over && MayRestart() ? options_.drain_delay : options_.helper_grace;
 }
 
 // ---- Signals to us.
@@ -266,8 +267,10 @@ void Supervisor::On(Time now, const SignalReceived& event, Effects& out) {
   const bool ends = UserSignals::Ends(event.signal);
   if (Waits() && ends) {
     signals_.MarkToldToEnd();
-    Finish(now, kExitSignalBase + event.signal,
-           absl::StrCat(name, " while no attempt was on; ended after ", Spell(now - *began_)), out);
+    Finish(
+        now, kExitSignalBase + event.signal,
+        absl::StrCat(name, " while no attempt was on; ended after ", DurationText(now - *began_)),
+        out);
     return;
   }
   if (event.signal == SIGINT) {
@@ -300,7 +303,7 @@ void Supervisor::On(Time now, const SignalReceived& event, Effects& out) {
   std::string sentence =
       absl::StrFormat("%s: passed on to %d process%s", name, running, running == 1 ? "" : "es");
   if (event.signal == SIGINT) {
-    absl::StrAppend(&sentence, "; again within ", Spell(kSecondInterruptWindow), " kills");
+    absl::StrAppend(&sentence, "; again within ", DurationText(kSecondInterruptWindow), " kills");
   }
   out.sentences.push_back(std::move(sentence));
 }
@@ -402,7 +405,7 @@ void Supervisor::On(Time now, const AttemptCalledOff& event, Effects& out) {
   Escalation& escalation = attempt_.escalation;
   if (running == 0 || !escalation.before_sigterm()) return;
   if (!escalation.begun()) escalation.GraceUntil(now + options_.grace);
-  if (event.another) escalation.GraceAtMostUntil(now + options_.settle);
+  if (event.another) escalation.GraceAtMostUntil(now + options_.drain_delay);
 }
 
 void Supervisor::On(Time now, const RunEnded& event, Effects& out) {
@@ -415,7 +418,8 @@ void Supervisor::On(Time now, const RunEnded& event, Effects& out) {
     return Finish(now, event.exit_code, "", out);
   }
   // Where nothing ever ran, `why` says how long we waited.
-  const std::string after = now == *began_ ? "" : absl::StrCat(" after ", Spell(now - *began_));
+  const std::string after =
+      now == *began_ ? "" : absl::StrCat(" after ", DurationText(now - *began_));
   Finish(now, event.exit_code,
          absl::StrFormat("%s%s, exit code %d", event.why, after, event.exit_code), out);
 }

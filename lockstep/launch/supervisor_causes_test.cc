@@ -26,7 +26,7 @@ class CausesTest : public SupervisorFixture {
     Do(AttemptBegins{.size = size});
     for (int32_t i = 0; i < size; ++i) Do(ProcessStarted{M(i), 100 + i});
   }
-  Effects End(int32_t index, Ending ending) {
+  Effects End(int32_t index, ExitStatus ending) {
     Do(OutputEnded{M(index)});
     return Do(ProcessEnded{M(index), ending});
   }

@@ -8,7 +8,7 @@
 
 #include "absl/time/time.h"
 #include "lockstep/base/ids.h"
-#include "lockstep/launch/ending.h"
+#include "lockstep/launch/exit_status.h"
 
 namespace lockstep::launch {
 
@@ -19,7 +19,7 @@ struct ProcessReport {
   Kind kind = Kind::kStarted;
   MemberIndex member;
   int64_t pid = 0;
-  Ending ending;  // with kEnded
+  ExitStatus ending;  // with kEnded
   std::string error = {};
 
   friend bool operator==(const ProcessReport&, const ProcessReport&) = default;
@@ -64,7 +64,7 @@ struct RunResult {
     int32_t member = 0;
     int64_t pid = 0;
     bool started = false;
-    Ending ending;
+    ExitStatus ending;
     absl::Duration lasted;
     std::string error;
     std::vector<std::string> last_lines;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "lockstep/base/ids.h"
-#include "lockstep/launch/ending.h"
+#include "lockstep/launch/exit_status.h"
 #include "lockstep/launch/preempted_run.h"
 
 namespace lockstep::launch {
@@ -25,7 +25,7 @@ struct StartFailed {
 };
 struct ProcessEnded {
   MemberIndex member;
-  Ending ending;
+  ExitStatus ending;
   std::vector<std::string> last_lines = {};  // that it wrote, for people
   std::string error = {};                    // what it says of itself; empty: nothing
 };
@@ -52,7 +52,7 @@ struct SignalReceived {
 };
 // The server that `lockstep run` started ended although nobody asked it to.
 struct ServerEnded {
-  Ending ending;
+  ExitStatus ending;
 };
 // The link to a server of somebody else's broke. It may come back, and another attempt may find it.
 struct ServerLost {

@@ -89,7 +89,7 @@ Supervisor::Phase Supervisor::PlanNext(Time now, Effects& out) {
     const bool at_once = options_.on_preempt == OnPreempt::kRestart;
     const Time until = at_once ? now : std::max(now, preempted_.death());
     const std::string when = until.is_infinite() ? "when that is withdrawn"
-                                                 : absl::StrCat("in ", Spell(until - now),
+                                                 : absl::StrCat("in ", DurationText(until - now),
                                                                 ", or when that is withdrawn");
     out.sentences.push_back(absl::StrCat(
         "all have ended; ", preempted_.Summary(),
@@ -101,9 +101,9 @@ Supervisor::Phase Supervisor::PlanNext(Time now, Effects& out) {
   const absl::Duration wait =
       restarts_.BackOff(attempt_.failure.Comparable(attempt_.processes), now - attempt_.began);
   if (wait > absl::ZeroDuration()) {
-    out.sentences.push_back(
-        absl::StrFormat("%d failures in a row within %s: the next attempt begins in %s",
-                        restarts_.quick_failures(), Spell(options_.quick_failure), Spell(wait)));
+    out.sentences.push_back(absl::StrFormat(
+        "%d failures in a row within %s: the next attempt begins in %s", restarts_.quick_failures(),
+        DurationText(options_.quick_failure), DurationText(wait)));
   }
   return BackingOff{now + wait};
 }
@@ -111,10 +111,10 @@ Supervisor::Phase Supervisor::PlanNext(Time now, Effects& out) {
 void Supervisor::RestartFailed(Time now, Effects& out) {
   restarts_.Use();
   const std::optional<MemberIndex> member = attempt_.failure.member();
-  const std::string failed =
-      absl::StrFormat("%s failed after %s: %s", history_.AttemptName(), Spell(now - attempt_.began),
-                      member ? attempt_.processes.EndingText(attempt_.processes.At(*member))
-                             : attempt_.failure.text());
+  const std::string failed = absl::StrFormat(
+      "%s failed after %s: %s", history_.AttemptName(), DurationText(now - attempt_.began),
+      member ? attempt_.processes.EndingText(attempt_.processes.At(*member))
+             : attempt_.failure.text());
   history_.AddFailed(failed);
   history_.Restart();
   out.sentences.push_back(absl::StrFormat("%s; %s begins (restart %d of %d)", failed,
@@ -187,13 +187,13 @@ void Supervisor::Finish(Time now, int exit_code, std::string sentence, Effects& 
   if (!sentence.empty()) {
     // The caller knows better what ended it.
   } else if (outcome == Outcome::kPreempted) {
-    sentence = absl::StrFormat("preempted after %s, exit code %d; %s", Spell(lasted), exit_code,
-                               preempted_.Summary());
+    sentence = absl::StrFormat("preempted after %s, exit code %d; %s", DurationText(lasted),
+                               exit_code, preempted_.Summary());
   } else if (outcome == Outcome::kSucceeded) {
-    sentence =
-        absl::StrFormat("all %d succeeded in %s", attempt_.processes.all().size(), Spell(lasted));
+    sentence = absl::StrFormat("all %d succeeded in %s", attempt_.processes.all().size(),
+                               DurationText(lasted));
   } else {
-    sentence = absl::StrFormat("%s after %s, exit code %d", what, Spell(lasted), exit_code);
+    sentence = absl::StrFormat("%s after %s, exit code %d", what, DurationText(lasted), exit_code);
   }
   if (!history_.lost().empty()) absl::StrAppend(&sentence, "; ", history_.lost());
   for (const std::string& failed : history_.failed_attempts()) out.sentences.push_back(failed);

@@ -44,12 +44,12 @@ struct SupervisorOptions {
   int32_t same_failures_max = 3;
   absl::Duration early_failure = absl::Seconds(30);
   // From SIGTERM until SIGKILL for processes that are stopped to be started again. They are no
-  // longer needed, so they get no grace before it but `settle`.
+  // longer needed, so they get no grace before it but `drain_delay`.
   absl::Duration stop_grace = absl::Seconds(5);
   // From the first failure until that SIGTERM: who failed because of another may be the quicker to
   // end, and what the other one ended with tells more. Nobody is killed by SIGKILL because of
   // another: after that one there is nothing to wait for.
-  absl::Duration settle = absl::Milliseconds(200);
+  absl::Duration drain_delay = absl::Milliseconds(200);
   // Whether there are other nodes, which hear of failures and have a say in what follows.
   bool alone = true;
   // From an exception that a process tells of until it counts, unless it or another ends before:
@@ -74,9 +74,9 @@ struct SupervisorOptions {
   // within a second.
   absl::Duration server_survived = absl::Seconds(3);
   // Of these signals the first is a notice to the job, and is not passed on, unless no step is
-  // known `heed_timeout` later.
+  // known `notice_ack_timeout` later.
   std::vector<int> notice_signals;
-  absl::Duration heed_timeout = absl::Seconds(10);
+  absl::Duration notice_ack_timeout = absl::Seconds(10);
   // From a SIGTERM, or a signal that was a notice, until the processes that are left get SIGTERM
   // from us. By default whoever sent it kills.
   absl::Duration term_grace = absl::InfiniteDuration();

@@ -32,7 +32,7 @@ class RestartsTest : public SupervisorFixture {
       Do(ProcessStarted{M(i), ++pid_});
     }
   }
-  Effects End(int32_t index, Ending ending, std::vector<std::string> last_lines = {}) {
+  Effects End(int32_t index, ExitStatus ending, std::vector<std::string> last_lines = {}) {
     Do(OutputEnded{M(index)});
     return Do(ProcessEnded{M(index), ending, std::move(last_lines)});
   }
@@ -48,7 +48,7 @@ TEST_F(RestartsTest, AFailureStopsTheOthersAndStartsAllAgain) {
   EXPECT_THAT(failed.sentences,
               ElementsAre(HasSubstr("; the other process is stopped, and all are started again")));
   EXPECT_THAT(failed.signals, IsEmpty()) << "whose failure it was may show in a moment";
-  const Effects stopped = Pass(options_.settle);
+  const Effects stopped = Pass(options_.drain_delay);
   EXPECT_THAT(stopped.signals, ElementsAre(SignalGroup{M(0), SIGTERM}, SignalGroup{M(0), SIGCONT}));
   EXPECT_EQ(supervisor_->NextDeadline(), now_ + options_.stop_grace);
   const Effects over = End(0, {0, SIGTERM});
@@ -80,14 +80,14 @@ TEST_F(RestartsTest, HelpersOfAFailedAttemptHoldUpNobody) {
   options_.size = 1;
   Start();
   Do(ProcessEnded{M(0), {0, SIGKILL}});  // its loaders hold its output
-  EXPECT_EQ(supervisor_->NextDeadline(), now_ + options_.settle);
-  EXPECT_EQ(Pass(options_.settle).restart, 1);
+  EXPECT_EQ(supervisor_->NextDeadline(), now_ + options_.drain_delay);
+  EXPECT_EQ(Pass(options_.drain_delay).restart, 1);
 }
 
 TEST_F(RestartsTest, WhoDoesNotStopIsKilled) {
   Start();
   End(1, {1, 0});
-  Pass(options_.settle);
+  Pass(options_.drain_delay);
   EXPECT_THAT(Pass(options_.stop_grace).signals, ElementsAre(SignalGroup{M(0), SIGKILL}));
   EXPECT_EQ(End(0, {0, SIGKILL}).restart, 1);
 }
@@ -196,12 +196,12 @@ TEST_F(RestartsTest, TheSameEarlyFailureThreeTimesBeforeAnybodyJoinedEndsTheRun)
     Start();
     for (int times = 0; times < 2; ++times) {
       End(1, {1, 0}, {"ModuleNotFoundError"});
-      Pass(options_.settle);
+      Pass(options_.drain_delay);
       EXPECT_TRUE(End(0, {0, SIGTERM}).restart.has_value());
       Begin({.size = 2});
     }
     End(1, {1, 0}, {"ModuleNotFoundError"});
-    Pass(options_.settle);
+    Pass(options_.drain_delay);
     EXPECT_TRUE(End(0, {0, SIGTERM}).ask_root_cause);
     const Effects last = Do(RootCauseTold{.joined = joined});
     EXPECT_EQ(last.restart.has_value(), joined);
@@ -221,7 +221,7 @@ TEST_F(RestartsTest, TheSameFailureAfterLongRunsIsNoReasonToGiveUp) {
   for (int times = 0; times < 5; ++times) {
     now_ = now_ + absl::Hours(1);
     End(1, {1, 0}, {"ConnectionResetError"});
-    Pass(options_.settle);
+    Pass(options_.drain_delay);
     EXPECT_TRUE(End(0, {0, SIGTERM}).restart.has_value()) << times;
     Begin({.size = 2});
   }
@@ -325,7 +325,7 @@ TEST_F(NodesTest, TheOthersHearOfAFailureAtOnceAndDecideWhatFollows) {
   EXPECT_EQ(failed.failure->exit_code, 6);
   EXPECT_EQ(failed.failure->failure, "ended with exit code 6: ") << "without who and when";
   EXPECT_THAT(failed.failure->text, HasSubstr("task/3 (pid 101) ended with exit code 6"));
-  Pass(options_.settle);
+  Pass(options_.drain_delay);
   const Effects over = End(2, {0, SIGTERM});
   EXPECT_EQ(over.attempt_over, (AttemptOver{.exit_code = 6, .again = false}));
   EXPECT_FALSE(over.restart.has_value());
@@ -384,7 +384,7 @@ TEST_F(NodesTest, UseA07_NoNodeHoldsUpTheOthersByAWaitOfItsOwn) {
   for (int times = 0; times < 3; ++times) {
     End(3, {1, 0});
     Do(AttemptCalledOff{"task/3 failed", true});
-    Pass(options_.settle);
+    Pass(options_.drain_delay);
     EXPECT_TRUE(End(2, {0, SIGTERM}).attempt_over.has_value()) << times;
     Begin({.first = 2, .size = 2, .failures = times + 1});
   }
@@ -420,7 +420,7 @@ TEST_F(NodesTest, WhatAnotherNodeFailedAtStopsOurs) {
   Start();
   const Effects called = Do(AttemptCalledOff{"node 1 lost task/7", true});
   EXPECT_THAT(called.sentences, ElementsAre("node 1 lost task/7; our processes are stopped"));
-  const Effects stopped = Pass(options_.settle);
+  const Effects stopped = Pass(options_.drain_delay);
   EXPECT_THAT(stopped.signals, Contains(SignalGroup{M(2), SIGTERM}));
   End(2, {0, SIGTERM});
   const Effects over = End(3, {0, SIGTERM});
@@ -522,7 +522,7 @@ TEST_F(NodesTest, ANodeOfItsOwnScopeStartsItsProcessesAlone) {
   options_.max_restarts = 1;
   Start();
   EXPECT_FALSE(End(2, {1, 0}).failure.has_value());
-  Pass(options_.settle);
+  Pass(options_.drain_delay);
   EXPECT_EQ(End(3, {0, SIGTERM}).restart, 1);
   Begin({.first = 2, .size = 2});
   EXPECT_TRUE(End(2, {1, 0}).failure.has_value()) << "none is left";

@@ -35,7 +35,7 @@ class SupervisorTest : public SupervisorFixture {
     for (int32_t i = 0; i < size; ++i) Do(ProcessStarted{M(i), 100 + i});
   }
   // A process that ends with nothing left behind.
-  Effects End(int32_t index, Ending ending) {
+  Effects End(int32_t index, ExitStatus ending) {
     Do(OutputEnded{M(index)});
     const Effects effects = Do(ProcessEnded{M(index), ending});
     return effects.check_preemption ? Do(PreemptionChecked{checked_}) : effects;

@@ -24,7 +24,7 @@ class VerdictTest : public SupervisorFixture {
     for (int32_t i = 0; i < size; ++i) Do(ProcessStarted{M(i), 100 + i});
   }
   // A process that ends with nothing left behind.
-  Effects End(int32_t index, Ending ending) {
+  Effects End(int32_t index, ExitStatus ending) {
     Do(OutputEnded{M(index)});
     return Do(ProcessEnded{M(index), ending});
   }

@@ -39,7 +39,7 @@ bool UserSignals::NoteEnd(int signal) {
 Time UserSignals::HeedUntil() const {
   Time until = Time::Infinite();
   for (const auto& [signal, taken] : taken_) {
-    if (!taken.passed_on) until = std::min(until, taken.at + options_.heed_timeout);
+    if (!taken.passed_on) until = std::min(until, taken.at + options_.notice_ack_timeout);
   }
   return until;
 }

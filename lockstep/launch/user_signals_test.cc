@@ -20,7 +20,7 @@ TEST(UserSignals, TheFirstOfANoticeSignalIsOneAndALaterOneIsPassedOn) {
   UserSignals signals(options);
   EXPECT_EQ(signals.TakeAsNotice(kNow, SIGINT), Notice::kNo);
   EXPECT_EQ(signals.TakeAsNotice(kNow, SIGTERM), Notice::kFirst);
-  EXPECT_EQ(signals.HeedUntil(), kNow + options.heed_timeout);
+  EXPECT_EQ(signals.HeedUntil(), kNow + options.notice_ack_timeout);
   EXPECT_EQ(signals.TakeAsNotice(kNow, SIGTERM), Notice::kRepeated);
   EXPECT_EQ(signals.TakeAsNotice(kNow + absl::Seconds(1), SIGTERM), Notice::kNo);
   EXPECT_TRUE(signals.HeedUntil().is_infinite());

@@ -28,43 +28,43 @@ static_assert(EventLog::kRingBytesMax < kMessageBytesMax);
 // Of all that may be kept: as much is forgotten at a time.
 constexpr size_t kSlackPart = 64;
 
-EventKind KindOf(coord::NoticeKind kind) {
+EventKind KindOf(coord::LogKind kind) {
   switch (kind) {
-    case coord::NoticeKind::kOther:
+    case coord::LogKind::kOther:
       return EventKind::kNotice;
-    case coord::NoticeKind::kAttemptBegan:
+    case coord::LogKind::kAttemptBegan:
       return EventKind::kAttemptBegan;
-    case coord::NoticeKind::kAttemptRuns:
+    case coord::LogKind::kAttemptRuns:
       return EventKind::kAttemptRuns;
-    case coord::NoticeKind::kAttemptEnded:
+    case coord::LogKind::kAttemptEnded:
       return EventKind::kAttemptEnded;
-    case coord::NoticeKind::kAttemptFailed:
+    case coord::LogKind::kAttemptFailed:
       return EventKind::kAttemptFailed;
-    case coord::NoticeKind::kMemberJoined:
+    case coord::LogKind::kMemberJoined:
       return EventKind::kMemberJoined;
-    case coord::NoticeKind::kMemberLeft:
+    case coord::LogKind::kMemberLeft:
       return EventKind::kMemberLeft;
-    case coord::NoticeKind::kMemberSuspect:
+    case coord::LogKind::kMemberSuspect:
       return EventKind::kMemberSuspect;
-    case coord::NoticeKind::kMemberRecovered:
+    case coord::LogKind::kMemberRecovered:
       return EventKind::kMemberRecovered;
-    case coord::NoticeKind::kMemberLost:
+    case coord::LogKind::kMemberLost:
       return EventKind::kMemberLost;
-    case coord::NoticeKind::kMemberFailed:
+    case coord::LogKind::kMemberFailed:
       return EventKind::kMemberFailed;
-    case coord::NoticeKind::kBarrierFailed:
+    case coord::LogKind::kBarrierFailed:
       return EventKind::kBarrierFailed;
-    case coord::NoticeKind::kPreemptionNotice:
+    case coord::LogKind::kPreemptionNotice:
       return EventKind::kPreemptionNotice;
-    case coord::NoticeKind::kPreemptionAgreed:
+    case coord::LogKind::kPreemptionAgreed:
       return EventKind::kPreemptionAgreed;
-    case coord::NoticeKind::kPreemptionSaved:
+    case coord::LogKind::kPreemptionSaved:
       return EventKind::kPreemptionSaved;
-    case coord::NoticeKind::kPreemptionEnded:
+    case coord::LogKind::kPreemptionEnded:
       return EventKind::kPreemptionEnded;
-    case coord::NoticeKind::kProcessStarted:
+    case coord::LogKind::kProcessStarted:
       return EventKind::kProcessStarted;
-    case coord::NoticeKind::kProcessEnded:
+    case coord::LogKind::kProcessEnded:
       return EventKind::kProcessEnded;
   }
   return EventKind::kNotice;
@@ -84,14 +84,14 @@ EventSeverity SeverityOf(coord::Severity severity) {
 
 }  // namespace
 
-JobEvent EventOf(const std::string& job, const coord::Notice& notice) {
+JobEvent EventOf(const std::string& job, const coord::LogEntry& entry) {
   const std::string prefix = absl::StrCat("job '", job, "': ");
-  const bool prefixed = absl::StartsWith(notice.text, prefix);
-  return {.kind = KindOf(notice.about.kind),
-          .severity = SeverityOf(notice.severity),
-          .attempt = notice.attempt,
-          .member = wire::native::ToUtf8(notice.member),
-          .text = wire::native::ToUtf8(prefixed ? notice.text.substr(prefix.size()) : notice.text)};
+  const bool prefixed = absl::StartsWith(entry.text, prefix);
+  return {.kind = KindOf(entry.about.kind),
+          .severity = SeverityOf(entry.severity),
+          .attempt = entry.attempt,
+          .member = wire::native::ToUtf8(entry.member),
+          .text = wire::native::ToUtf8(prefixed ? entry.text.substr(prefix.size()) : entry.text)};
 }
 
 void EventLog::Forget(const std::string& job) {

@@ -14,9 +14,9 @@
 
 namespace lockstep::observe {
 
-// The event that a coordinator's notice tells of: without the "job 'x': " that its text may begin
-// with.
-wire::native::JobEvent EventOf(const std::string& job, const coord::Notice& notice);
+// The event that a log entry of a coordinator tells of: without the "job 'x': " that its text may
+// begin with.
+wire::native::JobEvent EventOf(const std::string& job, const coord::LogEntry& entry);
 
 // Numbers events from 1 up, one count for the whole log, so that who follows the server's events
 // and a job's can bring both into one order. Thread-compatible. Bounds: `events_max` events and

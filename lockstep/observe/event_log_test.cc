@@ -106,7 +106,7 @@ TEST(EventLog, AnswersPageByPage) {
 TEST(EventOf, TakesWhatTheNoticeSays) {
   const JobEvent event = EventOf("digits", {.severity = coord::Severity::kError,
                                             .text = "job 'digits': task/2#1 was lost",
-                                            .about = {coord::NoticeKind::kMemberLost, {}},
+                                            .about = {coord::LogKind::kMemberLost, {}},
                                             .attempt = 3,
                                             .member = "task/2#1"});
   EXPECT_EQ(event.kind, EventKind::kMemberLost);

@@ -188,8 +188,8 @@ inline JobStatus StockJob() {
 }
 
 // Where its processes may be.
-inline Whereabouts At(int32_t member, Whereabouts::Doing doing, const std::string& place) {
-  const bool runs = doing == Whereabouts::Doing::kRuns;
+inline ProcessLocation At(int32_t member, ProcessLocation::Doing doing, const std::string& place) {
+  const bool runs = doing == ProcessLocation::Doing::kRuns;
   return {.member = member,
           .name = "task/" + std::to_string(member),
           .host = "host-b",
@@ -199,17 +199,17 @@ inline Whereabouts At(int32_t member, Whereabouts::Doing doing, const std::strin
           .one = (runs ? "runs " : "waits in ") + place,
           .many = (runs ? "run " : "wait in ") + place};
 }
-inline Whereabouts Loads(int32_t member) {
-  return At(member, Whereabouts::Doing::kRuns, "load, loader.py:31");
+inline ProcessLocation Loads(int32_t member) {
+  return At(member, ProcessLocation::Doing::kRuns, "load, loader.py:31");
 }
-inline Whereabouts InAllReduce(int32_t member) {
-  Whereabouts process = At(member, Whereabouts::Doing::kWaits, "all_reduce, train.py:88");
+inline ProcessLocation InAllReduce(int32_t member) {
+  ProcessLocation process = At(member, ProcessLocation::Doing::kWaits, "all_reduce, train.py:88");
   process.for_others = true;
   process.still_us = 41 * kSecond;
   return process;
 }
-inline Whereabouts InBarrier(int32_t member) {
-  Whereabouts process = At(member, Whereabouts::Doing::kWaits, "barrier, train.py:92");
+inline ProcessLocation InBarrier(int32_t member) {
+  ProcessLocation process = At(member, ProcessLocation::Doing::kWaits, "barrier, train.py:92");
   process.for_others = true;
   process.still_us = 40 * kSecond;
   return process;

@@ -8,13 +8,13 @@
 namespace lockstep::observe {
 namespace {
 
-using Doing = Whereabouts::Doing;
-using Some = std::vector<const Whereabouts*>;
+using Doing = ProcessLocation::Doing;
+using Some = std::vector<const ProcessLocation*>;
 
 // The largest group of those that are at one place.
 Some LargestGroup(const Some& all) {
   std::map<std::string, Some> groups;
-  for (const Whereabouts* process : all) groups[process->place].push_back(process);
+  for (const ProcessLocation* process : all) groups[process->place].push_back(process);
   Some largest;
   for (auto& [place, group] : groups) {
     if (group.size() > largest.size()) largest = std::move(group);
@@ -24,7 +24,7 @@ Some LargestGroup(const Some& all) {
 
 Some Without(const Some& all, const Some& some) {
   Some rest;
-  for (const Whereabouts* process : all) {
+  for (const ProcessLocation* process : all) {
     if (std::find(some.begin(), some.end(), process) == some.end()) rest.push_back(process);
   }
   return rest;
@@ -32,7 +32,7 @@ Some Without(const Some& all, const Some& some) {
 
 // Somebody of them has run a moment ago: the job goes on.
 bool Move(const Some& some) {
-  return std::any_of(some.begin(), some.end(), [](const Whereabouts* process) {
+  return std::any_of(some.begin(), some.end(), [](const ProcessLocation* process) {
     return process->doing == Doing::kWaits && process->still_us &&
            *process->still_us < kSuspectPatienceUs;
   });
@@ -40,16 +40,16 @@ bool Move(const Some& some) {
 
 std::optional<int64_t> LongestStill(const Some& some) {
   std::optional<int64_t> longest;
-  for (const Whereabouts* process : some) longest = std::max(longest, process->still_us);
+  for (const ProcessLocation* process : some) longest = std::max(longest, process->still_us);
   return longest;
 }
 
 }  // namespace
 
-OddOnes FindOddOnes(const Look& look) {
+OddOnes FindOddOnes(const StackSnapshot& snapshot) {
   Some all;
   Some waiting;
-  for (const Whereabouts& process : look.processes) {
+  for (const ProcessLocation& process : snapshot.processes) {
     if (process.doing == Doing::kEnded) continue;
     all.push_back(&process);
     if (process.for_others) waiting.push_back(&process);
@@ -59,7 +59,7 @@ OddOnes FindOddOnes(const Look& look) {
     Some candidates = waiting;
     if (waiting.size() < all.size()) {
       candidates.clear();
-      for (const Whereabouts* process : all) {
+      for (const ProcessLocation* process : all) {
         if (process->doing == Doing::kWaits) candidates.push_back(process);
       }
     }
@@ -69,7 +69,7 @@ OddOnes FindOddOnes(const Look& look) {
   Some odd = Without(all, waiting);
   if (odd.empty() || Move(waiting)) return {};
   Some running;
-  for (const Whereabouts* process : odd) {
+  for (const ProcessLocation* process : odd) {
     if (process->doing == Doing::kRuns) running.push_back(process);
   }
   if (!running.empty()) odd = running;

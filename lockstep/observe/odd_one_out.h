@@ -11,15 +11,15 @@
 namespace lockstep::observe {
 
 struct OddOnes {
-  std::vector<const Whereabouts*> odd;  // of the look; empty: nothing tells
-  std::string others;                   // "3 of 4 wait in all_reduce, train.py:88"
-  std::optional<int64_t> since_us;      // since the first of the others has not moved
+  std::vector<const ProcessLocation*> odd;  // of the snapshot; empty: nothing tells
+  std::string others;                       // "3 of 4 wait in all_reduce, train.py:88"
+  std::optional<int64_t> since_us;          // since the first of the others has not moved
 };
 
 // Who waits for other processes is waited for by nobody else than them: so those are odd who are
 // elsewhere while at least as many wait for others, of them those that run; or, if all wait for
 // others, who waits at another place than more than half of all. Of programs whose stacks do not
 // tell what they wait for, those who are not where more than half of all wait.
-OddOnes FindOddOnes(const Look& look);
+OddOnes FindOddOnes(const StackSnapshot& snapshot);
 
 }  // namespace lockstep::observe

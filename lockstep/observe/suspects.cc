@@ -215,14 +215,15 @@ std::vector<Suspect> NeverCame(const JobStatus& job) {
 
 // --- Where they are in their code ---
 
-Suspect Of(const JobStatus& job, const Whereabouts& odd, const Look& look, const OddOnes& found) {
+Suspect Of(const JobStatus& job, const ProcessLocation& odd, const StackSnapshot& snapshot,
+           const OddOnes& found) {
   const MemberStatus* member = MemberAt(job, odd.member);
-  const std::string when =
-      look.because.empty()
-          ? std::string()
-          : absl::StrFormat("when %s %s ago: ", CleanText(look.because), DurationText(look.ago_us));
+  const std::string when = snapshot.because.empty()
+                               ? std::string()
+                               : absl::StrFormat("when %s %s ago: ", CleanText(snapshot.because),
+                                                 DurationText(snapshot.ago_us));
   std::optional<int64_t> since = found.since_us;
-  if (since || look.ago_us > 0) since = since.value_or(0) + look.ago_us;
+  if (since || snapshot.ago_us > 0) since = since.value_or(0) + snapshot.ago_us;
   return {.member = odd.member,
           .name = member != nullptr ? member->name : odd.name,
           .host = odd.host,
@@ -233,16 +234,17 @@ Suspect Of(const JobStatus& job, const Whereabouts& odd, const Look& look, const
 }
 
 // Of a time-out: those who were waited for, when they are few.
-std::vector<Suspect> Awaited(const JobStatus& job, const Look& look) {
+std::vector<Suspect> Awaited(const JobStatus& job, const StackSnapshot& snapshot) {
   std::vector<Suspect> suspects;
-  for (const int32_t index : look.awaited) {
+  for (const int32_t index : snapshot.awaited) {
     const MemberStatus* member = MemberAt(job, index);
     if (member == nullptr) continue;
-    suspects.push_back(Of(*member, look.ago_us,
-                          absl::StrFormat("others waited for it %s ago, when this happened: %s",
-                                          DurationText(look.ago_us), CleanText(look.because))));
-    for (const Whereabouts& process : look.processes) {
-      if (process.member != index || process.doing == Whereabouts::Doing::kEnded) continue;
+    suspects.push_back(
+        Of(*member, snapshot.ago_us,
+           absl::StrFormat("others waited for it %s ago, when this happened: %s",
+                           DurationText(snapshot.ago_us), CleanText(snapshot.because))));
+    for (const ProcessLocation& process : snapshot.processes) {
+      if (process.member != index || process.doing == ProcessLocation::Doing::kEnded) continue;
       suspects.back().pid = process.pid;
       suspects.back().host = process.host;
       suspects.back().stack_place = process.one;
@@ -252,17 +254,19 @@ std::vector<Suspect> Awaited(const JobStatus& job, const Look& look) {
 }
 
 // In the newest moment that tells.
-std::vector<Suspect> InLooks(const JobStatus& job, const std::vector<Look>& looks) {
-  for (size_t i = 0; i < looks.size(); ++i) {
-    const Look& look = looks[i];
-    if (auto awaited = Awaited(job, look); !awaited.empty()) return awaited;
-    const OddOnes found = FindOddOnes(look);
+std::vector<Suspect> InSnapshots(const JobStatus& job,
+                                 const std::vector<StackSnapshot>& snapshots) {
+  for (size_t i = 0; i < snapshots.size(); ++i) {
+    const StackSnapshot& snapshot = snapshots[i];
+    if (auto awaited = Awaited(job, snapshot); !awaited.empty()) return awaited;
+    const OddOnes found = FindOddOnes(snapshot);
     std::vector<Suspect> suspects;
-    for (const Whereabouts* odd : found.odd) suspects.push_back(Of(job, *odd, look, found));
+    for (const ProcessLocation* odd : found.odd) suspects.push_back(Of(job, *odd, snapshot, found));
     // Looked at twice, the job must not have gone on.
-    const bool twice = look.because.empty() && i + 1 < looks.size() && looks[i + 1].because.empty();
+    const bool twice =
+        snapshot.because.empty() && i + 1 < snapshots.size() && snapshots[i + 1].because.empty();
     if (twice) {
-      const OddOnes before = FindOddOnes(looks[++i]);
+      const OddOnes before = FindOddOnes(snapshots[++i]);
       std::erase_if(suspects, [&](const Suspect& suspect) {
         return before.others != found.others ||
                std::none_of(before.odd.begin(), before.odd.end(),
@@ -270,49 +274,50 @@ std::vector<Suspect> InLooks(const JobStatus& job, const std::vector<Look>& look
       });
       for (Suspect& suspect : suspects) {
         suspect.since_ago_us =
-            std::max(suspect.since_ago_us.value_or(0), looks[i].ago_us - look.ago_us);
+            std::max(suspect.since_ago_us.value_or(0), snapshots[i].ago_us - snapshot.ago_us);
       }
     }
-    if (AreFew(suspects.size(), look.processes.size())) return suspects;
+    if (AreFew(suspects.size(), snapshot.processes.size())) return suspects;
   }
   return {};
 }
 
-// Where the suspects of other rules are, of the newest look that tells of them.
-void AddPlaces(const std::vector<Look>& looks, std::vector<Suspect>& suspects) {
+// Where the suspects of other rules are, of the newest snapshot that tells of them.
+void AddPlaces(const std::vector<StackSnapshot>& snapshots, std::vector<Suspect>& suspects) {
   for (Suspect& suspect : suspects) {
-    for (const Look& look : looks) {
-      const auto found =
-          std::find_if(look.processes.begin(), look.processes.end(), [&](const auto& process) {
+    for (const StackSnapshot& snapshot : snapshots) {
+      const auto found = std::find_if(
+          snapshot.processes.begin(), snapshot.processes.end(), [&](const auto& process) {
             return process.member == suspect.member && process.pid == suspect.pid;
           });
-      if (!suspect.stack_place.empty() || found == look.processes.end()) continue;
-      if (found->doing != Whereabouts::Doing::kEnded) suspect.stack_place = found->one;
+      if (!suspect.stack_place.empty() || found == snapshot.processes.end()) continue;
+      if (found->doing != ProcessLocation::Doing::kEnded) suspect.stack_place = found->one;
     }
   }
 }
 
-// Whether that look says that the member was there and waited for others.
-bool WaitedIn(const Look& look, int32_t member) {
-  const auto is = [member](const Whereabouts& process) {
+// Whether that snapshot says that the member was there and waited for others.
+bool WaitedIn(const StackSnapshot& snapshot, int32_t member) {
+  const auto is = [member](const ProcessLocation& process) {
     return process.member == member && process.for_others;
   };
-  return std::any_of(look.processes.begin(), look.processes.end(), is) &&
-         std::find(look.awaited.begin(), look.awaited.end(), member) == look.awaited.end();
+  return std::any_of(snapshot.processes.begin(), snapshot.processes.end(), is) &&
+         std::find(snapshot.awaited.begin(), snapshot.awaited.end(), member) ==
+             snapshot.awaited.end();
 }
 
 // Who failed while it waited for others failed by that, as torch's do when their time is out: then
 // those are to blame who were waited for.
 std::vector<Suspect> BehindFailure(const JobStatus& job, const Trouble& failed,
-                                   const std::vector<Look>& looks) {
-  std::vector<Look> before;
-  for (const Look& look : looks) {
-    const int64_t gap = look.ago_us - failed.ago_us;
+                                   const std::vector<StackSnapshot>& snapshots) {
+  std::vector<StackSnapshot> before;
+  for (const StackSnapshot& snapshot : snapshots) {
+    const int64_t gap = snapshot.ago_us - failed.ago_us;
     const bool close = gap >= -kSuspectPatienceUs && gap <= kSuspectCauseWindowUs;
-    const bool waited = WaitedIn(look, failed.suspect.member) || !look.awaited.empty();
-    if (!look.because.empty() && close && waited) before.push_back(look);
+    const bool waited = WaitedIn(snapshot, failed.suspect.member) || !snapshot.awaited.empty();
+    if (!snapshot.because.empty() && close && waited) before.push_back(snapshot);
   }
-  std::vector<Suspect> behind = InLooks(job, before);
+  std::vector<Suspect> behind = InSnapshots(job, before);
   const bool itself = std::any_of(behind.begin(), behind.end(), [&](const Suspect& suspect) {
     return suspect.member == failed.suspect.member;
   });
@@ -355,18 +360,19 @@ bool AnybodyIsThere(const JobStatus& job) {
 
 }  // namespace
 
-std::vector<Suspect> FindSuspects(const JobStatus& job, const std::vector<Look>& looks) {
+std::vector<Suspect> FindSuspects(const JobStatus& job,
+                                  const std::vector<StackSnapshot>& snapshots) {
   std::vector<Suspect> suspects;
   if (const auto first = FirstTrouble(job)) {
-    if (!first->stops && !first->killed) suspects = BehindFailure(job, *first, looks);
+    if (!first->stops && !first->killed) suspects = BehindFailure(job, *first, snapshots);
     if (suspects.empty() && !first->stops && !first->killed) suspects = EndedBefore(job, *first);
     if (suspects.empty()) suspects.push_back(first->suspect);
   }
   if (suspects.empty()) suspects = AwaitedAtStore(job);
   if (suspects.empty()) suspects = AwaitedAtBarriers(job);
   if (suspects.empty()) suspects = NeverCame(job);
-  if (suspects.empty() && AnybodyIsThere(job)) suspects = InLooks(job, looks);
-  AddPlaces(looks, suspects);
+  if (suspects.empty() && AnybodyIsThere(job)) suspects = InSnapshots(job, snapshots);
+  AddPlaces(snapshots, suspects);
   return suspects;
 }
 
@@ -381,21 +387,22 @@ std::string SuspectText(const Suspect& suspect) {
   return text;
 }
 
-std::string LookText(const Look& look) {
-  std::map<std::string, std::vector<const Whereabouts*>> groups;
-  for (const Whereabouts& process : look.processes) groups[process.many].push_back(&process);
-  std::vector<std::vector<const Whereabouts*>> sorted;
+std::string SnapshotText(const StackSnapshot& snapshot) {
+  std::map<std::string, std::vector<const ProcessLocation*>> groups;
+  for (const ProcessLocation& process : snapshot.processes)
+    groups[process.many].push_back(&process);
+  std::vector<std::vector<const ProcessLocation*>> sorted;
   for (auto& [place, group] : groups) sorted.push_back(std::move(group));
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const auto& a, const auto& b) { return a.size() > b.size(); });
   std::vector<std::string> parts;
   for (const auto& group : sorted) {
     if (parts.size() == kGroupsTold) break;
-    const Whereabouts& first = *group.front();
+    const ProcessLocation& first = *group.front();
     parts.push_back(
         group.size() == 1
             ? absl::StrCat(Named(first.name, first.pid, first.host), " ", first.one)
-            : absl::StrFormat("%d of %d %s", group.size(), look.processes.size(), first.many));
+            : absl::StrFormat("%d of %d %s", group.size(), snapshot.processes.size(), first.many));
   }
   if (sorted.size() > kGroupsTold) {
     parts.push_back(absl::StrFormat("+%d more places", sorted.size() - kGroupsTold));

@@ -20,7 +20,7 @@ inline constexpr int64_t kSuspectPatienceUs = 2'000'000;
 inline constexpr int64_t kSuspectCauseWindowUs = 60'000'000;
 
 // Where a process is in its code, as its launcher told.
-struct Whereabouts {
+struct ProcessLocation {
   enum class Doing { kWaits, kRuns, kStopped, kEnded };
 
   int32_t member = 0;
@@ -36,12 +36,12 @@ struct Whereabouts {
   // For so long its main thread has not run; absent: not known.
   std::optional<int64_t> still_us;
 
-  friend bool operator==(const Whereabouts&, const Whereabouts&) = default;
+  friend bool operator==(const ProcessLocation&, const ProcessLocation&) = default;
 };
 
 // All processes that somebody told of, at about one moment.
-struct Look {
-  std::vector<Whereabouts> processes;
+struct StackSnapshot {
+  std::vector<ProcessLocation> processes;
   // Taken by itself when this happened: "barrier 'x' timed out"; empty: just now.
   std::string because;
   int64_t ago_us = 0;
@@ -65,15 +65,15 @@ struct Suspect {
 // Who is most likely the reason that the job does not go on. The first of these that tells: whose
 // process failed or was stopped first, or whom the first error is about, but who was awaited then,
 // or had ended, when others failed by that; whom others wait for at torch's store and at barriers;
-// who was never started; who is not where the others wait in their code. `looks`: the newest first;
-// two of one moment count only as far as they agree.
+// who was never started; who is not where the others wait in their code. `snapshots`: the newest
+// first; two of one moment count only as far as they agree.
 std::vector<Suspect> FindSuspects(const wire::native::JobStatus& job,
-                                  const std::vector<Look>& looks);
+                                  const std::vector<StackSnapshot>& snapshots);
 
 // "task/2 (pid 17 on host-b), for 41s: runs load, loader.py:31, while 3 of 4 wait in ...".
 std::string SuspectText(const Suspect& suspect);
 
 // "3 of 4 waited in all_reduce, train.py:88; task/2 (pid 17 on host-b) runs load, loader.py:31".
-std::string LookText(const Look& look);
+std::string SnapshotText(const StackSnapshot& snapshot);
 
 }  // namespace lockstep::observe

@@ -13,16 +13,18 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-std::vector<int32_t> SuspectsOf(const JobStatus& job, const std::vector<Look>& looks = {}) {
+std::vector<int32_t> SuspectsOf(const JobStatus& job,
+                                const std::vector<StackSnapshot>& snapshots = {}) {
   std::vector<int32_t> members;
-  for (const Suspect& suspect : FindSuspects(job, looks)) members.push_back(suspect.member);
+  for (const Suspect& suspect : FindSuspects(job, snapshots)) members.push_back(suspect.member);
   return members;
 }
 
-Look Hang(int32_t odd, std::string because = "", int64_t ago_us = 0) {
-  Look look = {.because = std::move(because), .ago_us = ago_us};
-  for (int32_t i = 0; i < 4; ++i) look.processes.push_back(i == odd ? Loads(i) : InAllReduce(i));
-  return look;
+StackSnapshot Hang(int32_t odd, std::string because = "", int64_t ago_us = 0) {
+  StackSnapshot snapshot = {.because = std::move(because), .ago_us = ago_us};
+  for (int32_t i = 0; i < 4; ++i)
+    snapshot.processes.push_back(i == odd ? Loads(i) : InAllReduce(i));
+  return snapshot;
 }
 
 void Fail(JobStatus& job, int32_t member, int64_t ago_us) {
@@ -104,10 +106,10 @@ TEST(Suspects, TheOneThatEndedWellBeforeTheOthersFailed) {
 
 TEST(Suspects, OfLooksNobodyWhenAllHaveEnded) {
   JobStatus job = StockJob();
-  const std::vector<Look> looks = {Hang(1, "barrier 'x' timed out", 30 * kSecond)};
-  EXPECT_THAT(SuspectsOf(job, looks), ElementsAre(1));
+  const std::vector<StackSnapshot> snapshots = {Hang(1, "barrier 'x' timed out", 30 * kSecond)};
+  EXPECT_THAT(SuspectsOf(job, snapshots), ElementsAre(1));
   for (MemberStatus& member : job.members) member.process = ProcessState::kEnded;
-  EXPECT_THAT(SuspectsOf(job, looks), IsEmpty());
+  EXPECT_THAT(SuspectsOf(job, snapshots), IsEmpty());
 }
 
 TEST(Suspects, WhoTheFirstErrorOfTheAttemptIsAbout) {
@@ -217,7 +219,7 @@ TEST(Suspects, WhoIsNotWhereTheOthersWaitInTheirCode) {
 }
 
 TEST(Suspects, OfTwoLooksOnlyWhatBothSay) {
-  Look before = Hang(2);
+  StackSnapshot before = Hang(2);
   before.ago_us = kSecond;
   EXPECT_THAT(SuspectsOf(StockJob(), {Hang(2), before}), ElementsAre(2));
   before = Hang(1);
@@ -226,7 +228,7 @@ TEST(Suspects, OfTwoLooksOnlyWhatBothSay) {
 }
 
 TEST(Suspects, WhatWasSeenWhenSomethingTimedOutCountsWhenNothingIsSeenNow) {
-  const Look then = Hang(2, "barrier 'x' timed out", 12 * kSecond);
+  const StackSnapshot then = Hang(2, "barrier 'x' timed out", 12 * kSecond);
   const auto suspects = FindSuspects(StockJob(), {then});
   ASSERT_EQ(suspects.size(), 1u);
   EXPECT_EQ(suspects[0].member, 2);
@@ -240,8 +242,8 @@ TEST(Suspects, WhatWasSeenWhenSomethingTimedOutCountsWhenNothingIsSeenNow) {
 
 TEST(Suspects, WhomOthersWaitedForWhenTheyGaveUp) {
   // Who gives up goes on, and then its stack tells nothing any more.
-  Look then = Hang(3, "barrier 'x' timed out", 12 * kSecond);
-  for (Whereabouts& process : then.processes) process.still_us = 0;
+  StackSnapshot then = Hang(3, "barrier 'x' timed out", 12 * kSecond);
+  for (ProcessLocation& process : then.processes) process.still_us = 0;
   JobStatus job = StockJob();
   Exit(job, 0, 11 * kSecond);
   EXPECT_THAT(SuspectsOf(job, {then}), ElementsAre(0));

@@ -378,11 +378,12 @@ Diagnosis DiagnoseState(const JobStatus& job) {
 namespace {
 
 // Of a collective that hangs the server knows nothing: where the processes are tells of it.
-void TellLooks(const JobStatus& job, const std::vector<Look>& looks, Diagnosis& out) {
+void TellSnapshots(const JobStatus& job, const std::vector<StackSnapshot>& snapshots,
+                   Diagnosis& out) {
   bool now = false;
-  if (!looks.empty() && !looks.front().silent.empty()) {
+  if (!snapshots.empty() && !snapshots.front().silent.empty()) {
     std::string text =
-        absl::StrCat("no launcher answers for ", MembersRangesText(job, looks.front().silent),
+        absl::StrCat("no launcher answers for ", MembersRangesText(job, snapshots.front().silent),
                      ", whose processes were last reported running");
     if (out.verdict == Verdict::kFine) {
       out.verdict = Verdict::kWaiting;
@@ -393,13 +394,14 @@ void TellLooks(const JobStatus& job, const std::vector<Look>& looks, Diagnosis& 
         "Check whether `lockstep run` still runs on their hosts. If it was killed, its processes "
         "have ended too; otherwise it is cut off from the server or overloaded.");
   }
-  for (const Look& look : looks) {
-    if (look.processes.empty()) continue;
-    if (!look.because.empty()) {
-      out.places.push_back(absl::StrCat("when ", CleanText(look.because), " ",
-                                        DurationText(look.ago_us), " ago: ", LookText(look)));
+  for (const StackSnapshot& snapshot : snapshots) {
+    if (snapshot.processes.empty()) continue;
+    if (!snapshot.because.empty()) {
+      out.places.push_back(absl::StrCat("when ", CleanText(snapshot.because), " ",
+                                        DurationText(snapshot.ago_us),
+                                        " ago: ", SnapshotText(snapshot)));
     } else if (!std::exchange(now, true)) {
-      out.places.push_back(absl::StrCat("now: ", LookText(look)));
+      out.places.push_back(absl::StrCat("now: ", SnapshotText(snapshot)));
     }
   }
   if (out.verdict != Verdict::kFine || out.suspects.empty()) return;
@@ -411,24 +413,24 @@ void TellLooks(const JobStatus& job, const std::vector<Look>& looks, Diagnosis& 
 
 }  // namespace
 
-Diagnosis Diagnose(const JobStatus& job, const std::vector<Look>& looks,
+Diagnosis Diagnose(const JobStatus& job, const std::vector<StackSnapshot>& snapshots,
                    const std::vector<DataWait>& data) {
   Diagnosis out = DiagnoseState(job);
   const bool over = job.state == AttemptState::kEnded || job.state == AttemptState::kStopped;
-  if (!over) out.suspects = FindSuspects(job, looks);
+  if (!over) out.suspects = FindSuspects(job, snapshots);
   const bool anybody = std::any_of(job.members.begin(), job.members.end(), [](const auto& member) {
     return member.pid != 0 || member.condition != MemberCondition::kMissing;
   });
   out.nobody_suspected = !over && anybody && out.verdict != Verdict::kFine && out.suspects.empty();
   TellPreemption(job, out);
   TellData(job, data, out);
-  TellLooks(job, looks, out);
+  TellSnapshots(job, snapshots, out);
   return out;
 }
 
-std::string WhyText(const JobStatus& job, const std::vector<Look>& looks,
+std::string WhyText(const JobStatus& job, const std::vector<StackSnapshot>& snapshots,
                     const std::vector<DataWait>& data) {
-  const Diagnosis diagnosis = Diagnose(job, looks, data);
+  const Diagnosis diagnosis = Diagnose(job, snapshots, data);
   std::string text = absl::StrCat("job ", CleanText(job.job), ": ", diagnosis.summary, "\n");
   const auto tell = [&](const char* title, const std::vector<std::string>& sentences) {
     if (sentences.empty()) return;
@@ -452,9 +454,9 @@ std::string WhyText(const JobStatus& job, const std::vector<Look>& looks,
   return text;
 }
 
-std::string WhyJson(const JobStatus& job, const std::vector<Look>& looks,
+std::string WhyJson(const JobStatus& job, const std::vector<StackSnapshot>& snapshots,
                     const std::vector<DataWait>& data) {
-  const Diagnosis diagnosis = Diagnose(job, looks, data);
+  const Diagnosis diagnosis = Diagnose(job, snapshots, data);
   const char* verdict = diagnosis.verdict == Verdict::kFine      ? "fine"
                         : diagnosis.verdict == Verdict::kWaiting ? "waiting"
                                                                  : "trouble";

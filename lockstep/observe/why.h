@@ -28,19 +28,22 @@ struct Diagnosis {
   std::vector<std::string> places;    // where the processes are, now and when something timed out
 };
 
-// `looks`: where its processes are in their code, the newest first. `data`: which members wait for
-// the data service.
-Diagnosis Diagnose(const wire::native::JobStatus& job, const std::vector<Look>& looks = {},
+// `snapshots`: where its processes are in their code, the newest first. `data`: which members wait
+// for the data service.
+Diagnosis Diagnose(const wire::native::JobStatus& job,
+                   const std::vector<StackSnapshot>& snapshots = {},
                    const std::vector<DataWait>& data = {});
 
 // For people. Ends with a new line.
-std::string WhyText(const wire::native::JobStatus& job, const std::vector<Look>& looks = {},
+std::string WhyText(const wire::native::JobStatus& job,
+                    const std::vector<StackSnapshot>& snapshots = {},
                     const std::vector<DataWait>& data = {});
 
 // For programs: {"job", "verdict": "fine|waiting|trouble", "summary", "findings", "followed",
 // "advice", "places", "suspects": [{"member", "name", "host", "pid", "since_ago_us", "evidence",
 // "stack_place"}]}.
-std::string WhyJson(const wire::native::JobStatus& job, const std::vector<Look>& looks = {},
+std::string WhyJson(const wire::native::JobStatus& job,
+                    const std::vector<StackSnapshot>& snapshots = {},
                     const std::vector<DataWait>& data = {});
 
 }  // namespace lockstep::observe

@@ -68,7 +68,7 @@ TEST(WhyProcesses, WhomTheRunGoesOnWithoutIsNoTrouble) {
 }
 
 TEST(WhyProcesses, OfWhomNoLauncherTellsAnyMoreNobodyKnowsWhetherTheyRun) {
-  const Diagnosis out = Diagnose(StockJob(), {Look{.silent = {0, 1, 3}}});
+  const Diagnosis out = Diagnose(StockJob(), {StackSnapshot{.silent = {0, 1, 3}}});
   EXPECT_EQ(out.verdict, Verdict::kWaiting);
   EXPECT_EQ(out.summary,
             "no launcher answers for task/0-1,3, whose processes were last reported running");

@@ -69,7 +69,7 @@ struct Effects {
   absl::InlinedVector<Completed, 2> completed;
   // Not needed any more. Their memory is given back outside of any lock.
   absl::InlinedVector<Value, 2> dropped;
-  std::vector<std::string> notices;
+  std::vector<std::string> log;
 
   void Send(MemberIndex to, PeerMessage message) { messages.push_back({to, std::move(message)}); }
   void Fail(OpId op, ErrorPtr error) { completed.push_back({.op = op, .error = std::move(error)}); }

@@ -37,17 +37,17 @@ void Receiver::Receive(Time now, const Ask& ask, Effects& out) {
 }
 
 void Receiver::Deliver(Step& step, KeyView key, WantId answers, Arrived arrived, Effects& out) {
-  const auto leaver = step.inbox.Arrive(key, answers, arrived);
+  const auto removed = step.inbox.Arrive(key, answers, arrived);
   // It is kept for a receive that is still to come.
-  if (!leaver.has_value()) return;
-  TakeBackWant(*leaver, out);
-  Match(ops_.At(leaver->op), std::move(arrived), out);
+  if (!removed.has_value()) return;
+  TakeBackWant(*removed, out);
+  Match(ops_.At(removed->op), std::move(arrived), out);
 }
 
-void Receiver::TakeBackWant(const StepTable::Leaver& leaver, Effects& out) {
-  if (leaver.unwanted == WantId()) return;
-  const Operation& op = ops_.At(leaver.op);
-  out.Send(op.key.peer, Unwant{op.step, op.key.name, leaver.unwanted});
+void Receiver::TakeBackWant(const StepTable::RemovedWaiter& removed, Effects& out) {
+  if (removed.unwanted == WantId()) return;
+  const Operation& op = ops_.At(removed.op);
+  out.Send(op.key.peer, Unwant{op.step, op.key.name, removed.unwanted});
 }
 
 void Receiver::Match(Operation& op, Arrived arrived, Effects& out) {
@@ -107,9 +107,9 @@ void Receiver::Discard(MemberIndex from, Arrived arrived, const ErrorPtr& why, E
 
 void Receiver::End(Operation& op, const ErrorPtr& error, Effects& out) {
   if (std::holds_alternative<Fetching>(op.state)) return StopFetch(op, error, out);
-  const auto leaver = steps_.Find(op.step)->inbox.Forget(op.key, op.id);
-  LOCKSTEP_CHECK(leaver.has_value());
-  TakeBackWant(*leaver, out);
+  const auto removed = steps_.Find(op.step)->inbox.Forget(op.key, op.id);
+  LOCKSTEP_CHECK(removed.has_value());
+  TakeBackWant(*removed, out);
   // Behind the want, which is taken back by the operation's key.
   ops_.Fail(op, error, out);
 }

@@ -60,7 +60,7 @@ class Receiver {
   void Close();
 
  private:
-  void TakeBackWant(const StepTable::Leaver& leaver, Effects& out);
+  void TakeBackWant(const StepTable::RemovedWaiter& removed, Effects& out);
   void Match(Operation& op, Arrived arrived, Effects& out);
   void Complete(Operation& op, Arrived arrived, Effects& out);
   void StopFetch(Operation& op, const ErrorPtr& why, Effects& out);

@@ -118,7 +118,7 @@ void RendezvousMachine::Expire(Time now, Step& step, Effects& out) {
   const StepId id = step.id;
   if (step.phase == Step::Phase::kClosed) {
     if (step.outbox.held() > 0) {
-      out.notices.push_back(absl::StrFormat(
+      out.log.push_back(absl::StrFormat(
           "step %d: %d values that were sent here were never received; dropped %s after the step "
           "was closed",
           id.value(), step.outbox.held(), absl::FormatDuration(options_.closed_ttl)));
@@ -136,7 +136,7 @@ void RendezvousMachine::Expire(Time now, Step& step, Effects& out) {
                       out);
   // Members with wants are told; of values that are dropped only this notice speaks.
   if (!step.inbox.empty()) {
-    out.notices.push_back(absl::StrFormat(
+    out.log.push_back(absl::StrFormat(
         "step %d: values that others sent here were dropped, since it was not opened within %s",
         id.value(), absl::FormatDuration(options_.unopened_ttl)));
   }

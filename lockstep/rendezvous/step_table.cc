@@ -13,34 +13,35 @@ StepTable::Entry& StepTable::EntryOf(KeyView key) {
   return found->second;
 }
 
-std::optional<StepTable::Leaver> StepTable::TakeFirstWaiter(KeyView key, WantId answers) {
+std::optional<StepTable::RemovedWaiter> StepTable::TakeFirstWaiter(KeyView key, WantId answers) {
   const auto found = keys_.find(key);
   if (found == keys_.end() || found->second.waiters.empty()) return std::nullopt;
   auto& [values, waiters, wants] = found->second;
   // A key has values or receives, and no more wants than receives.
   LOCKSTEP_DCHECK(values.empty() && wants.size() <= waiters.size());
-  Leaver leaver = {.op = waiters.front()};
+  RemovedWaiter removed = {.op = waiters.front()};
   waiters.pop_front();
   // Wants are answered in their order, so that another answer is to one that was taken back.
   if (!wants.empty() && wants.front() == answers) {
     wants.pop_front();
   } else if (!wants.empty()) {
-    leaver.unwanted = wants.back();
+    removed.unwanted = wants.back();
     wants.pop_back();
   }
   if (waiters.empty()) keys_.erase(found);
-  return leaver;
+  return removed;
 }
 
-std::optional<StepTable::Leaver> StepTable::Arrive(KeyView key, WantId answers, Arrived& value) {
-  if (const auto leaver = TakeFirstWaiter(key, answers)) return leaver;
+std::optional<StepTable::RemovedWaiter> StepTable::Arrive(KeyView key, WantId answers,
+                                                          Arrived& value) {
+  if (const auto removed = TakeFirstWaiter(key, answers)) return removed;
   EntryOf(key).values.push_back(std::exchange(value, {}));
   return std::nullopt;
 }
 
-std::optional<StepTable::Leaver> StepTable::PutBack(KeyView key, Arrived& value) {
+std::optional<StepTable::RemovedWaiter> StepTable::PutBack(KeyView key, Arrived& value) {
   // It answers no want: what it was offered for is answered already.
-  if (const auto leaver = TakeFirstWaiter(key, WantId())) return leaver;
+  if (const auto removed = TakeFirstWaiter(key, WantId())) return removed;
   EntryOf(key).values.push_front(std::exchange(value, {}));
   return std::nullopt;
 }
@@ -65,7 +66,7 @@ void StepTable::Want(KeyView key, WantId want) {
   wants.push_back(want);
 }
 
-std::optional<StepTable::Leaver> StepTable::Forget(KeyView key, OpId op) {
+std::optional<StepTable::RemovedWaiter> StepTable::Forget(KeyView key, OpId op) {
   auto found = keys_.find(key);
   if (found == keys_.end()) return std::nullopt;
   auto& [values, waiters, wants] = found->second;
@@ -75,13 +76,13 @@ std::optional<StepTable::Leaver> StepTable::Forget(KeyView key, OpId op) {
   for (; waiter != waiters.end() && *waiter != op; ++waiter) ++before;
   if (waiter == waiters.end()) return std::nullopt;
   waiters.erase(waiter);
-  Leaver leaver = {.op = op};
+  RemovedWaiter removed = {.op = op};
   if (before < wants.size()) {
-    leaver.unwanted = wants.back();
+    removed.unwanted = wants.back();
     wants.pop_back();
   }
   if (waiters.empty()) keys_.erase(found);
-  return leaver;
+  return removed;
 }
 
 std::vector<OpId> StepTable::Refuse(KeyView key, WantId first, WantId last) {

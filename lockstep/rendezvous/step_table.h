@@ -96,24 +96,24 @@ class StepTable {
   explicit StepTable(KeyHash hash = {}) : keys_(0, hash) {}
 
   // A receive that does not wait any more, and the want that is to be taken back since; 0: none.
-  struct Leaver {
+  struct RemovedWaiter {
     OpId op;
     WantId unwanted;
   };
 
   // The receive that gets this value, which was offered for the want `answers`; none: the value is
   // kept, and `value` empty.
-  std::optional<Leaver> Arrive(KeyView key, WantId answers, Arrived& value);
+  std::optional<RemovedWaiter> Arrive(KeyView key, WantId answers, Arrived& value);
   // The value that this receive gets; none: it waits.
   std::optional<Arrived> Ask(KeyView key, OpId op);
 
   // As Arrive, of a value that was given out but not received: it comes before all others.
-  std::optional<Leaver> PutBack(KeyView key, Arrived& value);
+  std::optional<RemovedWaiter> PutBack(KeyView key, Arrived& value);
 
   // The first receive for which nothing is wanted yet now is. Ids go up.
   void Want(KeyView key, WantId want);
   // None: it does not wait.
-  std::optional<Leaver> Forget(KeyView key, OpId op);
+  std::optional<RemovedWaiter> Forget(KeyView key, OpId op);
   // These wants are answered by no value: the last of those who wait for that, as many as there
   // are, do not wait any more. In their order.
   std::vector<OpId> Refuse(KeyView key, WantId first, WantId last);
@@ -153,7 +153,7 @@ class StepTable {
   using Keys = absl::node_hash_map<KeyId, Entry, KeyHash, KeyEqual>;
 
   Entry& EntryOf(KeyView key);
-  std::optional<Leaver> TakeFirstWaiter(KeyView key, WantId answers);
+  std::optional<RemovedWaiter> TakeFirstWaiter(KeyView key, WantId answers);
   template <class Choose>
   std::vector<OpId> TakeWaitersIf(const Choose& choose);
   template <class Choose>

@@ -10,9 +10,9 @@ const KeyView kKey = {MemberIndex(1), "x"};
 Arrived Numbered(uint64_t bytes) { return {.value = {.bytes = bytes}}; }
 
 // Who gets a value that answers this want; 0: nobody.
-StepTable::Leaver Arrive(StepTable& table, WantId answers = WantId()) {
+StepTable::RemovedWaiter Arrive(StepTable& table, WantId answers = WantId()) {
   Arrived value = Numbered(1);
-  return table.Arrive(kKey, answers, value).value_or(StepTable::Leaver());
+  return table.Arrive(kKey, answers, value).value_or(StepTable::RemovedWaiter());
 }
 
 // With so many receives, 1 and up, that are wanted by wants 11 and up.
@@ -72,9 +72,9 @@ TEST(StepTable, AValueThatWasPutBackIsTheNext) {
 TEST(StepTable, AnAnsweredWantIsNotTakenBack) {
   StepTable table = Wanting(2);
   for (uint64_t op = 1; op <= 2; ++op) {
-    const StepTable::Leaver leaver = Arrive(table, WantId(10 + op));
-    EXPECT_EQ(leaver.op, OpId(op));
-    EXPECT_EQ(leaver.unwanted, WantId());
+    const StepTable::RemovedWaiter removed = Arrive(table, WantId(10 + op));
+    EXPECT_EQ(removed.op, OpId(op));
+    EXPECT_EQ(removed.unwanted, WantId());
   }
   EXPECT_TRUE(table.empty());
 }

@@ -17,7 +17,7 @@ DataEffectGate::DataEffectGate(CommitQueue& commits, CarryOut carry_out)
 void DataEffectGate::Settle(dispatch::Effects effects) {
   if (effects.records.empty() || !keeps()) {
     if (commits_.idle()) return carry_out_(effects, /*durable=*/true);
-    if (effects.replies.empty() && effects.notices.empty()) return;
+    if (effects.replies.empty() && effects.log.empty()) return;
     return commits_.Follow(Later(std::move(effects)));
   }
   std::vector<std::string> entries =

@@ -32,7 +32,7 @@ DataHost::DataHost(runtime::Loop& loop, dispatch::Options options, bool keeps, C
       gate_(commits,
             [this](const dispatch::Effects& effects, bool durable) { CarryOut(effects, durable); }),
       budget_(memory),
-      notices_(std::move(tell)),
+      log_(std::move(tell)),
       ends_(
           loop,
           [this](dispatch::IterationId iteration, dispatch::ConsumerId consumer) {
@@ -312,8 +312,8 @@ void DataHost::CarryOut(const dispatch::Effects& effects, bool durable) {
     }
   }
   if (!durable) return;
-  for (const dispatch::Notice& notice : effects.notices) {
-    notices_.Pass(runtime::MonotonicNow(), notice);
+  for (const dispatch::LogEntry& entry : effects.log) {
+    log_.Pass(runtime::MonotonicNow(), entry);
   }
 }
 

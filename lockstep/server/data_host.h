@@ -22,7 +22,7 @@
 #include "lockstep/server/data_definition_checks.h"
 #include "lockstep/server/data_dispatcher.h"
 #include "lockstep/server/data_effect_gate.h"
-#include "lockstep/server/data_notices.h"
+#include "lockstep/server/data_log.h"
 #include "lockstep/server/data_process_ends.h"
 #include "lockstep/server/data_speakers.h"
 #include "lockstep/server/data_views.h"
@@ -52,7 +52,7 @@ class DataHost {
   using SharedView = DataViews::SharedView;
   using Viewed = DataViews::Viewed;
   // Where the dispatcher's sentences for operators go.
-  using Tell = DataNotices::Tell;
+  using Tell = DataLog::Tell;
 
   // `make_shape`, `service` and `first_id` of the options are filled in here.
   DataHost(runtime::Loop& loop, dispatch::Options options, bool keeps, CommitQueue& commits,
@@ -125,7 +125,7 @@ class DataHost {
   DataCalls calls_;
   DataSpeakers speakers_;
   DataBudget budget_;
-  DataNotices notices_;
+  DataLog log_;
   DataCounters counters_;
   // These call back, and go first.
   DataProcessEnds ends_;

@@ -23,8 +23,8 @@ using wire::native::WatchEventsReply;
 static_assert(EventFeed::kKeptEventBytesMax <= observe::EventLog::kRingBytesMax);
 static_assert(EventFeed::kKeptEventsMax <= observe::EventLog::kEventsAnsweredMax);
 
-void EventFeed::Tell(const std::string& job, const coord::Notice& notice) {
-  Tell(job, observe::EventOf(job, notice));
+void EventFeed::Tell(const std::string& job, const coord::LogEntry& entry) {
+  Tell(job, observe::EventOf(job, entry));
 }
 
 void EventFeed::Tell(const std::string& job, JobEvent event) {

@@ -33,7 +33,7 @@ class EventFeed {
         share_(memory, "events", "events") {}
 
   // What a job's coordinator says.
-  void Tell(const std::string& job, const coord::Notice& notice);
+  void Tell(const std::string& job, const coord::LogEntry& entry);
   // The same, as it happened at its `at_unix_us`.
   void Tell(const std::string& job, wire::native::JobEvent event);
   // What a former life of the server told: for who asks later.

@@ -49,7 +49,7 @@ class Call {
   const std::shared_ptr<Sink> sink_ = std::make_shared<Sink>();
 };
 
-coord::Notice NoticeOf(const std::string& text) { return {.text = text}; }
+coord::LogEntry NoticeOf(const std::string& text) { return {.text = text}; }
 
 TEST(EventFeed, AnswersWhoWaitsWithWhatComes) {
   EventFeed feed(7, 100);

@@ -73,14 +73,14 @@ JobHost::JobHost(runtime::Loop& loop, coord::CoordinatorOptions coordinator, Com
 
 StoreHost::Tellers JobHost::TellersOfStores() {
   return {
-      .notice = [this](std::string text) { outlet_.Tell(coord::Notice{.text = std::move(text)}); },
+      .log = [this](std::string text) { outlet_.Tell(coord::LogEntry{.text = std::move(text)}); },
       .given_up =
           [this](std::string text, std::optional<int32_t> rank) {
             AskForStacks({.because = text,
                           .awaited = rank ? std::vector<int32_t>{*rank} : std::vector<int32_t>()});
             outlet_.Tell({.severity = coord::Severity::kWarning,
                           .text = std::move(text),
-                          .about = {coord::NoticeKind::kBarrierFailed}});
+                          .about = {coord::LogKind::kBarrierFailed}});
           },
       .foreign =
           [this](std::string text) { spdlog::warn("job '{}', torch's store: {}", name(), text); }};

@@ -29,10 +29,10 @@ JobOutlet::JobOutlet(runtime::Loop& loop, std::string job, Ways ways, Listeners 
 void JobOutlet::Settle(coord::Effects effects, CallId alive) {
   Observe(effects.records);
   Events events;
-  for (const coord::Notice& notice : effects.notices) {
-    events.push_back(observe::EventOf(job_, notice));
+  for (const coord::LogEntry& entry : effects.log) {
+    events.push_back(observe::EventOf(job_, entry));
   }
-  effects.notices.clear();
+  effects.log.clear();
   if (alive != CallId() && effects.records.empty()) AnswerAlive(effects, alive);
   SettleWith(std::move(effects), std::move(events));
 }
@@ -67,8 +67,8 @@ void JobOutlet::AnswerAlive(coord::Effects& effects, CallId call) {
   CarryOut(alone, {});
 }
 
-void JobOutlet::Tell(const coord::Notice& notice) {
-  SettleWith({}, {observe::EventOf(job_, notice)});
+void JobOutlet::Tell(const coord::LogEntry& entry) {
+  SettleWith({}, {observe::EventOf(job_, entry)});
 }
 
 void JobOutlet::TellServed(const std::string& text, bool again) {

@@ -20,7 +20,7 @@
 namespace lockstep::server {
 
 // Carries out a coordinator's effects but for the timer: writes its records down, answers each call
-// at the listener that it came through, and puts its notices into the feed (one log line each).
+// at the listener that it came through, and puts its log entries into the feed (one line each).
 // Replies and events go out when the records that came with them, and all before, are durable.
 //
 // Owns what waits for the journal. Threads: loop-confined. Bounds: those of the commit queue.
@@ -56,7 +56,7 @@ class JobOutlet {
   void Settle(coord::Effects effects, CallId alive);
 
   // What others than its coordinator have to tell of the job.
-  void Tell(const coord::Notice& notice);
+  void Tell(const coord::LogEntry& entry);
   void TellServed(const std::string& text, bool again);
 
   // Its newest events; those that wait for the journal as well.

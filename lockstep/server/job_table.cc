@@ -455,7 +455,7 @@ absl::Status JobTable::Delete(const wire::native::DeleteJob& request) {
   const auto found = jobs_.find(request.job);
   if (found == jobs_.end()) return Get(request.job).status();
   const size_t connected = found->second->coordinator().CountConnected();
-  if (connected > 0 && !request.running_too) {
+  if (connected > 0 && !request.force) {
     return WithReason(
         absl::FailedPreconditionError(absl::StrFormat(
             "job '%s' has %d connected members, who would all fail: end it first, or delete it "

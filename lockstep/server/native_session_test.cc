@@ -248,7 +248,7 @@ TEST_F(NativeSessionTest, DeletingARunningJobTellsItsMembers) {
   });
   // Until it waits.
   while (server_->CurrentStatus()->jobs.at(0).waits == 0) std::this_thread::yield();
-  Ask(*tool, native::DeleteJob{.job = "digits", .running_too = true});
+  Ask(*tool, native::DeleteJob{.job = "digits", .force = true});
   EXPECT_EQ(waiting.get(), "job_deleted");
   EXPECT_EQ(Reason(*me, native::GetKey{.key = "a"}), "job_deleted");
 }

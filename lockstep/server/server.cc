@@ -30,8 +30,8 @@ namespace lockstep::server {
 namespace {
 
 // Lines of the log about links, since whoever reaches the port can cause them.
-constexpr int kLinkNotices = 10;
-constexpr absl::Duration kLinkNoticesInterval = absl::Seconds(10);
+constexpr int kLinkLogLines = 10;
+constexpr absl::Duration kLinkLogInterval = absl::Seconds(10);
 
 // Of a server that a signal did not end in time.
 constexpr int kExitNotDrained = 1;
@@ -89,7 +89,7 @@ Server::Server(const ServerOptions& options)
       commits_(loop_, &memory_),
       held_answers_(std::make_shared<HeldAnswers>(commits_)),
       feed_(runtime::RandomNumber() | 1, options.events_max, &memory_),
-      link_notices_(kLinkNotices, kLinkNoticesInterval),
+      link_log_(kLinkLogLines, kLinkLogInterval),
       native_([this](const wire::native::OpenSession& request) { return jobs_.Open(request); },
               [this](link::LinkId link, absl::Status why) {
                 link_->Close(link, std::move(why), "superseded");
@@ -112,9 +112,9 @@ Server::Server(const ServerOptions& options)
             if (JobHost* const host = jobs_.Find(job)) host->Handle(fact);
           },
           [this](const std::string& job, std::string text) {
-            const coord::Notice notice = {.text = std::move(text)};
+            const coord::LogEntry entry = {.text = std::move(text)};
             JobHost* const host = jobs_.Find(job);
-            host != nullptr ? host->outlet().Tell(notice) : feed_.Tell(job, notice);
+            host != nullptr ? host->outlet().Tell(entry) : feed_.Tell(job, entry);
           }),
       status_(loop_, MakeStatusSource()) {
   jobs_.OnDeleted([this](const std::string& job, const absl::Status& why) {
@@ -272,8 +272,8 @@ absl::Status Server::StartLink() {
   options.allowed = options_.allowed;
   options.link = options_.link;
   options.service_instance = runtime::RandomNumber();
-  options.notice = [this](std::string text) {
-    const auto line = link_notices_.Pass(runtime::MonotonicNow(), std::move(text));
+  options.log = [this](std::string text) {
+    const auto line = link_log_.Pass(runtime::MonotonicNow(), std::move(text));
     if (line) spdlog::warn("link: {}", *line);
   };
   auto link = link::Server::Listen(loop_, std::move(options), std::move(events));

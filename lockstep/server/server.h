@@ -139,7 +139,7 @@ class Server {
   const std::shared_ptr<HeldAnswers> held_answers_;
   EventFeed feed_;
   Counters counters_;
-  observe::LogLimiter link_notices_;
+  observe::LogLimiter link_log_;
   NativeListener native_;
   JobTable jobs_;
   DataHost data_;

@@ -32,7 +32,7 @@ StoreHost::StoreHost(runtime::Loop& loop, const StoreHostOptions& options, Commi
     : loop_(loop),
       options_(options),
       journal_(commits, job),
-      notices_(std::move(tell), ranks),
+      log_(std::move(tell), ranks),
       share_(memory, absl::StrFormat("job '%s'", job), "torch's store"),
       attempts_(options.store.keeps),
       lifetime_(options.rest, ranks) {}
@@ -46,7 +46,7 @@ std::unique_ptr<StoreSpace> StoreHost::MakeSpace() {
           .command = [this](tcpstore::ConnectionId from,
                             const tcpstore::Command& command) { Command(from, command); },
           .left = [this](tcpstore::ConnectionId connection) { Left(connection); },
-          .complain = [this](std::string text) { notices_.Foreign(std::move(text)); }});
+          .complain = [this](std::string text) { log_.Foreign(std::move(text)); }});
 }
 
 absl::StatusOr<std::unique_ptr<StoreSpace>> StoreHost::MakeSpaceNotAt(uint16_t port) {
@@ -147,7 +147,7 @@ absl::Status StoreHost::Open(int64_t attempt, int64_t of_job) {
   journal_.Write(attempts_.Next(attempt, space_->listener().address().port()));
   if (started_) space_->listener().Start();
   space_->Count();
-  notices_.Notice(
+  log_.Write(
       absl::StrFormat("attempt %d of the store begins at %s; that of attempt %d is closed, with "
                       "%d connections",
                       attempt, address(), before, connections));
@@ -179,7 +179,7 @@ void StoreHost::Command(tcpstore::ConnectionId from, const tcpstore::Command& co
   tcpstore::Effects& effects = space_->NoEffects();
   ForgetFirst(from, command, effects);
   space_->Handle(now, from, command, effects);
-  for (const tcpstore::GivenUp& given_up : effects.given_up) notices_.GivenUp(now, given_up);
+  for (const tcpstore::GivenUp& given_up : effects.given_up) log_.GivenUp(now, given_up);
   space_->Settle(effects);
 }
 
@@ -227,8 +227,8 @@ void StoreHost::ForgetIfOver(bool over) {
 void StoreHost::ForgetKeys(const std::string& because, tcpstore::Effects& out) {
   tcpstore::Store& store = space_->store();
   if (store.size() == 0) return;
-  notices_.Notice(absl::StrFormat("discarded the %d keys in the store of attempt %d: %s",
-                                  store.size(), attempt(), because));
+  log_.Write(absl::StrFormat("discarded the %d keys in the store of attempt %d: %s", store.size(),
+                             attempt(), because));
   store.Clear(out);
 }
 

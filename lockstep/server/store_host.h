@@ -17,7 +17,7 @@
 #include "lockstep/server/commit_queue.h"
 #include "lockstep/server/counters.h"
 #include "lockstep/server/store_journal.h"
-#include "lockstep/server/store_notices.h"
+#include "lockstep/server/store_log.h"
 #include "lockstep/server/store_space.h"
 #include "lockstep/stock/tcpstore/attempts.h"
 #include "lockstep/stock/tcpstore/commands.h"
@@ -57,10 +57,10 @@ struct StoreHostOptions {
 // Else the store is over with the server, and if anybody knew of it, the next attempt begins.
 //
 // Threads: loop-confined, but everything may be called while the loop does not run. Bounds: those
-// of StoreSpace and StoreNotices.
+// of StoreSpace and StoreLog.
 class StoreHost {
  public:
-  using Tellers = StoreNotices::Tellers;
+  using Tellers = StoreLog::Tellers;
 
   // `commits` and `memory` outlive it.
   StoreHost(runtime::Loop& loop, const StoreHostOptions& options, CommitQueue& commits,
@@ -118,7 +118,7 @@ class StoreHost {
   runtime::Loop& loop_;
   const StoreHostOptions& options_;
   StoreJournal journal_;
-  StoreNotices notices_;
+  StoreLog log_;
   runtime::MemoryShare share_;
   std::string host_;
   std::unique_ptr<StoreSpace> space_;  // null: the job has no store

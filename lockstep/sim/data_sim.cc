@@ -131,7 +131,7 @@ void DataWorld::Feed(dispatch::Event event) {
   dispatch::Effects effects;
   dispatcher_->Handle(now_, std::move(event), effects);
   ++result_.events;
-  for (const dispatch::Notice& notice : effects.notices) Say("dispatcher: " + notice.text);
+  for (const dispatch::LogEntry& entry : effects.log) Say("dispatcher: " + entry.text);
   Persist(std::move(effects));
   SetAlarm();
 }

@@ -126,7 +126,7 @@ void Trace::Effects(const coord::Effects& effects) {
       std::visit(AnswerHasher{hash_}, reply.answer);
     }
   }
-  for (const coord::Notice& notice : effects.notices) hash_.Add(notice.text);
+  for (const coord::LogEntry& entry : effects.log) hash_.Add(entry.text);
   entries_.back().effects = effects;
   if (verbose_) std::fputs(EffectsText(effects).c_str(), stdout);
 }
@@ -145,8 +145,8 @@ std::string Trace::EffectsText(const coord::Effects& effects) {
   for (const coord::Reply& reply : effects.replies) {
     absl::StrAppend(&text, "         -> ", Describe(reply), "\n");
   }
-  for (const coord::Notice& notice : effects.notices) {
-    absl::StrAppend(&text, "         .. ", notice.text, "\n");
+  for (const coord::LogEntry& entry : effects.log) {
+    absl::StrAppend(&text, "         .. ", entry.text, "\n");
   }
   return text;
 }

@@ -350,7 +350,7 @@ coord::Effects CoordinatorHarness::Handle(const coord::Event& event) {
   coord::Effects effects = coordinator_->Handle(now_, event);
   steps_.push_back({.at = now_, .event = event, .effects = PrintEffects(effects)});
   for (const coord::Reply& reply : effects.replies) TakeReply(reply);
-  notices_.insert(notices_.end(), effects.notices.begin(), effects.notices.end());
+  log_.insert(log_.end(), effects.log.begin(), effects.log.end());
   for (const coord::Record& record : effects.records) records_.push_back({now_, record});
   return effects;
 }

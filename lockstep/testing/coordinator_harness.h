@@ -172,7 +172,7 @@ class CoordinatorHarness {
     return answer != nullptr ? *answer : T{};
   }
 
-  const std::vector<coord::Notice>& notices() const { return notices_; }
+  const std::vector<coord::LogEntry>& log() const { return log_; }
 
   // Feeds any event. The destructor prints all of them when the test has failed.
   coord::Effects Handle(const coord::Event& event);
@@ -222,7 +222,7 @@ class CoordinatorHarness {
   absl::flat_hash_map<SessionId, uint64_t> numbers_;
   absl::flat_hash_map<SessionId, std::vector<CallId>> native_calls_;
   std::vector<coord::TimedRecord> records_;
-  std::vector<coord::Notice> notices_;
+  std::vector<coord::LogEntry> log_;
   std::vector<Step> steps_;
 
   std::vector<int> kept_alive_;

@@ -174,7 +174,7 @@ std::string PrintEffects(const coord::Effects& effects) {
   for (const coord::Reply& reply : effects.replies) {
     absl::StrAppend(&text, PrintReply(reply), "\n");
   }
-  for (const coord::Notice& notice : effects.notices) {
+  for (const coord::LogEntry& notice : effects.log) {
     constexpr const char* kSeverities[] = {"info", "warning", "error"};
     absl::StrAppend(&text, kSeverities[static_cast<size_t>(notice.severity)], ": ", notice.text,
                     "\n");

@@ -242,7 +242,7 @@ class RendezvousHarness {
   bool fetches = false;  // of what is not short; otherwise it is mapped
   std::map<OpId, rendezvous::Fetch> fetching_;
   std::vector<OpId> stopped_;
-  std::vector<std::string> notices_;
+  std::vector<std::string> log_;
 
  private:
   int size() const { return static_cast<int>(machines_.size()); }
@@ -264,7 +264,7 @@ class RendezvousHarness {
       const OpId op = completed.op;
       EXPECT_TRUE(completed_.emplace(op, std::move(completed)).second) << "twice: " << op;
     }
-    for (auto& notice : out.notices) notices_.push_back(std::move(notice));
+    for (auto& line : out.log) log_.push_back(std::move(line));
   }
 
   void Ship(rendezvous::Offer& offer) const {

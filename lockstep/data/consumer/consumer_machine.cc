@@ -192,8 +192,8 @@ void ConsumerMachine::Impl::Take(Time now, ReadFailed& event, ConsumerEffects& o
   if (!event.unreachable) {
     calls_.ReportFailure(*std::move(failure));
   } else if (calls_.ReportUnreachable(failure->worker)) {
-    out.notices.push_back(absl::StrCat("a worker cannot be reached: ",
-                                       event.error == nullptr ? "" : event.error->message));
+    out.log.push_back(absl::StrCat("a worker cannot be reached: ",
+                                   event.error == nullptr ? "" : event.error->message));
   }
   // The dispatcher has to name another worker before the program gets on.
   polls_.Urgent();

@@ -152,7 +152,7 @@ struct ConsumerEffects {
   // Their answers are of no use any more; none has to come.
   std::vector<ReadId> cancelled_reads;
   std::vector<HandOut> handed_out;
-  std::vector<std::string> notices;
+  std::vector<std::string> log;
   bool closed = false;  // `Close` is done: the machine wants nothing any more
 };
 

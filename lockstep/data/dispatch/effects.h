@@ -147,7 +147,7 @@ struct Reply {
 enum class Severity { kInfo, kWarning, kError };
 
 // A sentence for the operator. Each transition gives one.
-struct Notice {
+struct LogEntry {
   Severity severity = Severity::kInfo;
   std::string text;
 };
@@ -156,7 +156,7 @@ struct Effects {
   // To be durable before anything below leaves the process.
   std::vector<Record> records;
   std::vector<Reply> replies;
-  std::vector<Notice> notices;
+  std::vector<LogEntry> log;
 
   // The call is answered; each call is answered once.
   void Succeed(CallId call, Answer answer = {}) {
@@ -165,7 +165,7 @@ struct Effects {
   // `error` is not null.
   void Fail(CallId call, ErrorPtr error) { replies.push_back({call, std::move(error), {}}); }
   // A line for the log and the events of the service.
-  void Tell(Severity severity, std::string text) { notices.push_back({severity, std::move(text)}); }
+  void Tell(Severity severity, std::string text) { log.push_back({severity, std::move(text)}); }
 };
 
 }  // namespace lockstep::dispatch

@@ -133,11 +133,10 @@ void FileResolver::Resolved(int64_t dataset, absl::StatusOr<plan::Manifest> mani
   if (manifest.ok()) {
     report.files = static_cast<int64_t>(manifest->files.size());
     report.manifest = {std::move(list)};
-    options_.notice(absl::StrFormat("listed %d files of dataset %d", report.files, dataset));
+    options_.log(absl::StrFormat("listed %d files of dataset %d", report.files, dataset));
   } else {
     report.error = ErrorOf(manifest.status());
-    options_.notice(
-        absl::StrCat("dataset ", dataset, ": ", std::string(manifest.status().message())));
+    options_.log(absl::StrCat("dataset ", dataset, ": ", std::string(manifest.status().message())));
   }
   reports_.push_back(std::move(report));
   found_();

@@ -24,7 +24,7 @@ struct FileResolverOptions {
   // one message.
   size_t manifest_bytes_max = 0;
   // A sentence for the log.
-  std::function<void(std::string)> notice;
+  std::function<void(std::string)> log;
 };
 
 // Owns what it found until a poll that carried it has arrived.

@@ -63,7 +63,7 @@ Worker::Worker(runtime::Loop& loop, WorkerOptions options, std::function<void(ab
       resolver_(loop, *dispatcher_,
                 {.roots = options_.allow_paths,
                  .manifest_bytes_max = options_.link.message_bytes_max / 8 * 7,
-                 .notice = [this](std::string text) { Say(std::move(text)); }},
+                 .log = [this](std::string text) { Say(std::move(text)); }},
                 [this] {
                   if (registered_) SendPoll(/*at_once=*/true);
                 }) {}
@@ -108,7 +108,7 @@ absl::Status Worker::Listen() {
       std::max(options.link.write_queue_bytes_max, 10 * options.link.message_bytes_max);
   options.allowed = options_.allowed;
   options.service_instance = options_.uid;
-  options.notice = [this](std::string text) { Say(std::move(text)); };
+  options.log = [this](std::string text) { Say(std::move(text)); };
   link::ServerEvents events;
   events.request = [this](link::Request request, link::Responder responder) {
     if (ReadService::Takes(request.kind)) {
@@ -128,7 +128,7 @@ absl::Status Worker::Listen() {
 }
 
 void Worker::Say(std::string text) const {
-  if (options_.notice) options_.notice(std::move(text));
+  if (options_.log) options_.log(std::move(text));
 }
 
 void Worker::SendPoll(bool at_once) {

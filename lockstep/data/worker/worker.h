@@ -53,7 +53,7 @@ struct WorkerOptions {
   absl::Duration drain_time = absl::Seconds(5);
   link::LinkOptions link;
   // A sentence for the log.
-  std::function<void(std::string)> notice = nullptr;
+  std::function<void(std::string)> log = nullptr;
 };
 
 // Registers with the dispatcher and polls it for as long as it lives; comes back by itself when the

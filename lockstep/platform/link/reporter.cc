@@ -111,7 +111,7 @@ class TroubleTold {
   explicit TroubleTold(const Reporter::Options& options) : options_(options) {}
 
   void Say(std::string text) const {
-    if (options_.notice) options_.notice(std::move(text));
+    if (options_.log) options_.log(std::move(text));
   }
   // The link broke, or could not be made; `was_up`: a handshake had succeeded on it.
   void Down(const absl::Status& why, bool was_up) {

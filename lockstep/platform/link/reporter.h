@@ -31,7 +31,7 @@ class Reporter {
     absl::Duration attempt_timeout = absl::Seconds(5);
     // Told once per trouble (cannot connect, report refused, reports dropped) and when it has
     // passed, on the reporter's thread; null: not told.
-    std::function<void(std::string)> notice = nullptr;
+    std::function<void(std::string)> log = nullptr;
     // Why a link that was up broke, on the reporter's thread; null: not told.
     std::function<void(std::string)> lost = nullptr;
     // That there is one again after `lost`, likewise. With `lost` it is tried without a report,

@@ -30,10 +30,10 @@ Server::Handler Collect(Seen<int64_t>& seen) {
                       }});
 }
 
-Reporter::Options Quick(Seen<std::string>& notices) {
+Reporter::Options Quick(Seen<std::string>& lines) {
   return {.backoff_first = absl::Milliseconds(5),
           .backoff_last = absl::Milliseconds(20),
-          .notice = [&notices](std::string text) { notices.Add(std::move(text)); }};
+          .log = [&lines](std::string text) { lines.Add(std::move(text)); }};
 }
 
 TEST(Reporter, SendsInOrder) {
@@ -47,47 +47,47 @@ TEST(Reporter, SendsInOrder) {
 
 TEST(Reporter, KeepsReportsUntilTheServerIsThereAgain) {
   Seen<int64_t> seen;
-  Seen<std::string> notices;
+  Seen<std::string> lines;
   auto first = std::make_unique<TestServer>(Collect(seen));
   const std::string address = first->address();
-  Reporter reporter(address, Quick(notices));
+  Reporter reporter(address, Quick(lines));
   reporter.Report(Report(1));
   EXPECT_TRUE(reporter.Flush(kLong));
 
   first.reset();
   reporter.Report(Report(2));
   reporter.Report(Report(3));
-  EXPECT_THAT(notices.WaitForCount(1), ElementsAre(HasSubstr("reports wait: ")));
+  EXPECT_THAT(lines.WaitForCount(1), ElementsAre(HasSubstr("reports wait: ")));
   EXPECT_FALSE(reporter.Flush(absl::ZeroDuration()));
 
   TestServer second(Collect(seen), {.listen = address});
   EXPECT_TRUE(reporter.Flush(kLong));
   EXPECT_THAT(seen.WaitForCount(3), ElementsAre(1, 2, 3));
-  EXPECT_THAT(notices.WaitForCount(2), Contains("reports go through again"));
+  EXPECT_THAT(lines.WaitForCount(2), Contains("reports go through again"));
 }
 
 TEST(Reporter, UseA05_TellsAtOnceThatALinkBroke) {
   Seen<int64_t> seen;
-  Seen<std::string> notices;
+  Seen<std::string> lines;
   Seen<std::string> lost;
   auto server = std::make_unique<TestServer>(Collect(seen));
-  Reporter::Options options = Quick(notices);
+  Reporter::Options options = Quick(lines);
   options.lost = [&](std::string why) { lost.Add(std::move(why)); };
   Reporter reporter(server->address(), std::move(options));
   reporter.Report(Report(1));
   EXPECT_TRUE(reporter.Flush(kLong));
   server.reset();
   EXPECT_THAT(lost.WaitForCount(1), ElementsAre(HasSubstr("closed the connection")));
-  EXPECT_THAT(notices.WaitForCount(1), ElementsAre(HasSubstr("reports wait: ")));
+  EXPECT_THAT(lines.WaitForCount(1), ElementsAre(HasSubstr("reports wait: ")));
 }
 
 TEST(Reporter, UseA05_TellsThatThereIsALinkAgainThoughThereIsNothingToReport) {
   Seen<int64_t> seen;
-  Seen<std::string> notices;
+  Seen<std::string> lines;
   Seen<std::string> told;
   auto first = std::make_unique<TestServer>(Collect(seen));
   const std::string address = first->address();
-  Reporter::Options options = Quick(notices);
+  Reporter::Options options = Quick(lines);
   options.lost = [&](const std::string&) { told.Add("lost"); };
   options.found = [&] { told.Add("found"); };
   Reporter reporter(address, std::move(options));
@@ -101,7 +101,7 @@ TEST(Reporter, UseA05_TellsThatThereIsALinkAgainThoughThereIsNothingToReport) {
 
 TEST(Reporter, SendsAReportAgainWhenTheServerDiedBeforeItsAnswer) {
   Seen<int64_t> seen;
-  Seen<std::string> notices;
+  Seen<std::string> lines;
   Seen<bool> asked;
   std::vector<Responder> held;
   auto first = std::make_unique<TestServer>([&](const Request&, Responder responder) {
@@ -109,7 +109,7 @@ TEST(Reporter, SendsAReportAgainWhenTheServerDiedBeforeItsAnswer) {
     asked.Add(true);
   });
   const std::string address = first->address();
-  Reporter reporter(address, Quick(notices));
+  Reporter reporter(address, Quick(lines));
   reporter.Report(Report(1));
   asked.WaitForCount(1);
   first.reset();
@@ -120,38 +120,38 @@ TEST(Reporter, SendsAReportAgainWhenTheServerDiedBeforeItsAnswer) {
 
 TEST(Reporter, TriesAgainWhenNoAnswerComes) {
   Seen<int64_t> seen;
-  Seen<std::string> notices;
+  Seen<std::string> lines;
   std::vector<Responder> held;
   const auto take = Collect(seen);
   TestServer server([&](Request request, Responder responder) {
     if (held.empty()) return held.push_back(std::move(responder));
     take(std::move(request), std::move(responder));
   });
-  Reporter::Options options = Quick(notices);
+  Reporter::Options options = Quick(lines);
   options.attempt_timeout = absl::Milliseconds(100);
   Reporter reporter(server.address(), options);
   reporter.Report(Report(1));
   EXPECT_TRUE(reporter.Flush(kLong));
-  EXPECT_THAT(notices.WaitForCount(1), Contains(HasSubstr("did not answer within 100ms")));
+  EXPECT_THAT(lines.WaitForCount(1), Contains(HasSubstr("did not answer within 100ms")));
   server.thread().Do([&] { held.clear(); });
 }
 
 TEST(Reporter, GoesOnAfterAReportThatWasRefused) {
   Seen<int64_t> seen;
-  Seen<std::string> notices;
+  Seen<std::string> lines;
   TestServer server(Collect(seen));
-  Reporter reporter(server.address(), Quick(notices));
+  Reporter reporter(server.address(), Quick(lines));
   reporter.Report(Report(0));
   reporter.Report(Report(1));
   EXPECT_TRUE(reporter.Flush(kLong));
   EXPECT_THAT(seen.WaitForCount(1), ElementsAre(1));
-  EXPECT_THAT(notices.WaitForCount(1),
+  EXPECT_THAT(lines.WaitForCount(1),
               ElementsAre("the server did not take a report on member 1 of job 'digits': no pid"));
 }
 
 TEST(Reporter, DropsTheOldestWhenTooManyWait) {
   Seen<int64_t> seen;
-  Seen<std::string> notices;
+  Seen<std::string> lines;
   Seen<bool> asked;
   std::vector<Responder> held;
   const auto take = Collect(seen);
@@ -161,30 +161,30 @@ TEST(Reporter, DropsTheOldestWhenTooManyWait) {
   });
   // The reporter's thread is held in its first notice until the queue has run over.
   Seen<bool> release;
-  Reporter::Options options = Quick(notices);
+  Reporter::Options options = Quick(lines);
   options.reports_max = 2;
-  options.notice = [&](std::string text) {
-    notices.Add(std::move(text));
+  options.log = [&](std::string text) {
+    lines.Add(std::move(text));
     release.WaitForCount(1);
   };
   Reporter reporter(server.address(), options);
   reporter.Report(Report(0));  // refused, with a notice
-  notices.WaitForCount(1);
+  lines.WaitForCount(1);
   for (const int64_t pid : {1, 2, 3, 4}) reporter.Report(Report(pid));
   release.Add(true);
   EXPECT_TRUE(reporter.Flush(kLong));
   EXPECT_THAT(seen.WaitForCount(2), ElementsAre(3, 4));
-  EXPECT_THAT(notices.WaitForCount(2), Contains(HasSubstr("dropped the 2 oldest reports")));
+  EXPECT_THAT(lines.WaitForCount(2), Contains(HasSubstr("dropped the 2 oldest reports")));
 }
 
 TEST(Reporter, EndsWithoutAServer) {
-  Seen<std::string> notices;
+  Seen<std::string> lines;
   {
-    Reporter reporter("127.0.0.1:1", Quick(notices));
+    Reporter reporter("127.0.0.1:1", Quick(lines));
     reporter.Report(Report(1));
     EXPECT_FALSE(reporter.Flush(absl::Milliseconds(20)));
   }
-  EXPECT_THAT(notices.WaitForCount(1), ElementsAre(HasSubstr("cannot connect to 127.0.0.1:1")));
+  EXPECT_THAT(lines.WaitForCount(1), ElementsAre(HasSubstr("cannot connect to 127.0.0.1:1")));
 }
 
 }  // namespace

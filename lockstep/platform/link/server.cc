@@ -92,7 +92,7 @@ class Server::Impl : public Responder::Sink, public std::enable_shared_from_this
              .goodbye_to_strangers =
                  EncodeMessage(Refusal("not_allowed", runtime::StrangersText(options_.allowed)))},
             [this](int fd) { Add(fd); },
-            [this](std::string text) { Notice("link: " + std::move(text)); }),
+            [this](std::string text) { Log("link: " + std::move(text)); }),
         places_({.connections_max = options_.connections_max,
                  .connections_per_host_max = options_.connections_per_host_max,
                  .reserved = options_.connections_reserved,
@@ -144,8 +144,8 @@ class Server::Impl : public Responder::Sink, public std::enable_shared_from_this
   void TakeOpen(LinkId id, Link& link, Message message);
   void TakeRequest(LinkId id, Link& link, Message message);
   void TakeAnswered(LinkId id, Link& link, const Message& message);
-  void Notice(std::string text) const {
-    if (options_.notice) options_.notice(std::move(text));
+  void Log(std::string text) const {
+    if (options_.log) options_.log(std::move(text));
   }
 
   runtime::Loop& loop_;
@@ -236,7 +236,7 @@ void Server::Impl::Drop(LinkId id, const std::string& why) {
 
 void Server::Impl::Refuse(asio::ip::tcp::socket socket, const std::string& text) {
   auto connection = Connection::Start(loop_.io(), std::move(socket), options_.link, {});
-  Notice(absl::StrCat("link: refused ", connection->peer(), ": ", text));
+  Log(absl::StrCat("link: refused ", connection->peer(), ": ", text));
   connection->CloseWith(Refusal("connection_limit", text), absl::ResourceExhaustedError(text));
 }
 
@@ -246,7 +246,7 @@ void Server::Impl::Add(int fd) {
   socket.assign(acceptor_.address().protocol(), fd, error);
   if (error) {
     ::close(fd);
-    return Notice(absl::StrCat("link: a new connection is lost: ", error.message()));
+    return Log(absl::StrCat("link: a new connection is lost: ", error.message()));
   }
   const asio::ip::address host = HostOf(socket.remote_endpoint(error).address());
   if (error) return;  // it has gone already
@@ -283,9 +283,9 @@ void Server::Impl::Remove(LinkId id, const absl::Status& why) {
   places_.Leave(id);
   // A client that goes is no news; one that breaks the rules is.
   if (!absl::IsUnavailable(why)) {
-    Notice(absl::StrCat("link: closed ", link.connection->peer(),
-                        link.who.empty() ? "" : absl::StrCat(" (", link.who, ")"), ": ",
-                        std::string(why.message())));
+    Log(absl::StrCat("link: closed ", link.connection->peer(),
+                     link.who.empty() ? "" : absl::StrCat(" (", link.who, ")"), ": ",
+                     std::string(why.message())));
   }
   if (link.stage != Stage::kGreeting && events_.ended) events_.ended(id, ClosedByPeer(why));
   if (links_.empty() && drained_) std::exchange(drained_, nullptr)();

@@ -140,7 +140,7 @@ class Server {
     // Out of memory for a new connection: tried again after this.
     absl::Duration accept_retry = absl::Milliseconds(100);
     // Told in a sentence what an operator should know; null: not told.
-    std::function<void(std::string)> notice = nullptr;
+    std::function<void(std::string)> log = nullptr;
   };
 
   // Binds and listens; an error names the address and what to do.

@@ -128,7 +128,7 @@ TEST(Server, TellsAClientOfAnotherProtocolWhatItIs) {
   EXPECT_EQ(farewell.reason, "protocol");
   EXPECT_THAT(farewell.message, HasSubstr("not a frame of the link"));
   client.ExpectClosed();
-  EXPECT_THAT(server.notices.WaitForCount(1), Contains(HasSubstr("not a frame of the link")));
+  EXPECT_THAT(server.lines.WaitForCount(1), Contains(HasSubstr("not a frame of the link")));
   EXPECT_EQ(*Connect(server.address())->CallRaw(1, "serves on", kLong), "serves on");
 }
 
@@ -306,7 +306,7 @@ TEST(Server, DropsALinkThatReadsTooSlowly) {
   client.SayHello();
   client.Expect<Welcome>(FrameType::kWelcome);
   for (uint64_t id = 1; id <= 64; ++id) client.Send(RawRequest(id, ""));
-  EXPECT_THAT(server.notices.WaitForCount(1), Contains(HasSubstr("write_queue_bytes_max")));
+  EXPECT_THAT(server.lines.WaitForCount(1), Contains(HasSubstr("write_queue_bytes_max")));
 }
 
 TEST(Server, DrainSaysFarewellAndEndsOnceEveryLinkIsClosed) {
@@ -434,12 +434,12 @@ TEST(Server, Finding10_EmptyAnswersAreBoundedAsWell) {
   // Never read: the kernel takes some megabytes, then the queue is full.
   std::string requests;
   for (uint64_t id = 1; id <= 1000; ++id) requests += EncodeMessage(RawRequest(id, ""));
-  std::vector<std::string> notices;
-  for (int round = 0; round < 1000 && notices.empty(); ++round) {
+  std::vector<std::string> lines;
+  for (int round = 0; round < 1000 && lines.empty(); ++round) {
     client.Send(requests);
-    notices = server.notices.Now();
+    lines = server.lines.Now();
   }
-  EXPECT_THAT(server.notices.WaitForCount(1), Contains(HasSubstr("write_queue_bytes_max")));
+  EXPECT_THAT(server.lines.WaitForCount(1), Contains(HasSubstr("write_queue_bytes_max")));
 }
 
 TEST(Server, Finding10_WhoTakesNothingForLongLosesItsLink) {
@@ -451,8 +451,8 @@ TEST(Server, Finding10_WhoTakesNothingForLongLosesItsLink) {
   client.SayHello();
   client.Expect<Welcome>(FrameType::kWelcome);
   client.Send(RawRequest(1, ""));
-  while (server.notices.Now().empty()) client.Send(Message{.type = FrameType::kPing});
-  EXPECT_THAT(server.notices.Now(), Contains(HasSubstr("write_timeout")));
+  while (server.lines.Now().empty()) client.Send(Message{.type = FrameType::kPing});
+  EXPECT_THAT(server.lines.Now(), Contains(HasSubstr("write_timeout")));
 }
 
 TEST(Server, Finding15_AMessageThatDoesNotGoOnEndsTheLink) {
@@ -463,8 +463,8 @@ TEST(Server, Finding15_AMessageThatDoesNotGoOnEndsTheLink) {
   client.Expect<Welcome>(FrameType::kWelcome);
   const std::string bytes = EncodeMessage(RawRequest(1, std::string(1 << 20, 'x')));
   client.Send(std::string_view(bytes).substr(0, kFrameBytesMax));
-  while (server.notices.Now().empty()) client.Send(Message{.type = FrameType::kPing});
-  EXPECT_THAT(server.notices.Now(), Contains(HasSubstr("message_timeout")));
+  while (server.lines.Now().empty()) client.Send(Message{.type = FrameType::kPing});
+  EXPECT_THAT(server.lines.Now(), Contains(HasSubstr("message_timeout")));
 }
 
 TEST(Server, Finding15_WhatThereIsNoMemoryForIsRefusedByName) {
@@ -609,7 +609,7 @@ TEST(Server, ServesOnAfterItRanOutOfDescriptors) {
     ASSERT_GE(client, 0);
     // The kernel accepts for the server, which cannot.
     ASSERT_EQ(::connect(client, reinterpret_cast<sockaddr*>(&where), sizeof(where)), 0);
-    EXPECT_THAT(server.notices.WaitForCount(1),
+    EXPECT_THAT(server.lines.WaitForCount(1),
                 Contains(HasSubstr("connections refused: Too many open files")));
   }
   ::close(client);

@@ -98,7 +98,7 @@ class TestServer {
       : TestServer(ServerEvents{.request = std::move(handler)}, std::move(options)) {}
   explicit TestServer(ServerEvents events, Server::Options options = {}) {
     if (options.listen == Server::Options{}.listen) options.listen = "127.0.0.1:0";
-    options.notice = [this](std::string text) { notices.Add(std::move(text)); };
+    options.log = [this](std::string text) { lines.Add(std::move(text)); };
     server_ = thread_.Do([&] {
       auto server = Server::Listen(thread_.loop(), options, std::move(events));
       EXPECT_TRUE(server.ok()) << server.status();
@@ -117,7 +117,7 @@ class TestServer {
     thread_.Do([this] { server_.reset(); });
   }
 
-  Seen<std::string> notices;
+  Seen<std::string> lines;
 
  private:
   LoopThread thread_;

@@ -13,15 +13,15 @@
 namespace lockstep::server {
 
 // Bounds: kLines in each interval, since whoever reaches the port can cause them.
-class DataNotices {
+class DataLog {
  public:
   using Tell = std::function<void(dispatch::Severity, std::string)>;
 
-  explicit DataNotices(Tell tell) : tell_(std::move(tell)) {}
+  explicit DataLog(Tell tell) : tell_(std::move(tell)) {}
 
   // At most `kLines` in each `kInterval`; the next that passes says how many were left out.
-  void Pass(Time now, const dispatch::Notice& notice) {
-    if (const auto line = limiter_.Pass(now, notice.text)) tell_(notice.severity, *line);
+  void Pass(Time now, const dispatch::LogEntry& entry) {
+    if (const auto line = limiter_.Pass(now, entry.text)) tell_(entry.severity, *line);
   }
 
  private:

@@ -1,4 +1,4 @@
-#include "lockstep/coord/casualties.h"
+#include "lockstep/coord/member_losses.h"
 
 #include <algorithm>
 #include <map>
@@ -45,14 +45,14 @@ ErrorPtr LossError(const JobRecord& job, const FailureDetector::Loss& loss, Time
 
 }  // namespace
 
-std::vector<Casualty> CasualtiesOf(const JobRecord& job,
-                                   const std::vector<FailureDetector::Loss>& losses, Time now) {
-  std::vector<Casualty> casualties;
-  casualties.reserve(losses.size());
+std::vector<MemberLoss> MemberLossesOf(const JobRecord& job,
+                                       const std::vector<FailureDetector::Loss>& losses, Time now) {
+  std::vector<MemberLoss> member_losses;
+  member_losses.reserve(losses.size());
   for (const FailureDetector::Loss& loss : losses) {
-    casualties.push_back({loss.member, loss.since, LossError(job, loss, now)});
+    member_losses.push_back({loss.member, loss.since, LossError(job, loss, now)});
   }
-  return casualties;
+  return member_losses;
 }
 
 std::string DescribeLoss(const ProcessEnded& end) {
@@ -85,39 +85,39 @@ void KeepError(Time now, const Error& error, bool consequence, JobRecord& job, E
                                           .attempt = view.attempt});
 }
 
-CasualtyList::CasualtyList(const JobRecord& job, const Membership& membership, Time now,
-                           std::vector<Casualty> casualties)
+MemberLosses::MemberLosses(const JobRecord& job, const Membership& membership, Time now,
+                           std::vector<MemberLoss> member_losses)
     : job_(job) {
-  LOCKSTEP_CHECK(!casualties.empty());
-  const auto is_fatal = [this](const Casualty& each) { return IsFatal(each); };
-  const bool fatal = std::any_of(casualties.begin(), casualties.end(), is_fatal);
+  LOCKSTEP_CHECK(!member_losses.empty());
+  const auto is_fatal = [this](const MemberLoss& each) { return IsFatal(each); };
+  const bool fatal = std::any_of(member_losses.begin(), member_losses.end(), is_fatal);
   // By member, so that ties in time stay in the order of indices.
-  std::map<MemberIndex, Casualty> by_member;
+  std::map<MemberIndex, MemberLoss> by_member;
   // Only where the attempt fails anyway: a broken link alone may still come back.
   if (fatal) {
-    for (Casualty& broken : CasualtiesOf(job, membership.detector().BrokenSince(now), now)) {
+    for (MemberLoss& broken : MemberLossesOf(job, membership.detector().BrokenSince(now), now)) {
       if (is_fatal(broken)) by_member.emplace(broken.member, std::move(broken));
     }
   }
-  for (Casualty& casualty : casualties) {
+  for (MemberLoss& loss : member_losses) {
     // The time of the break stays: trouble that began earlier is more likely the cause.
-    auto [known, is_new] = by_member.try_emplace(casualty.member, casualty);
-    if (!is_new) known->second.error = std::move(casualty.error);  // the caller knows it better
+    auto [known, is_new] = by_member.try_emplace(loss.member, loss);
+    if (!is_new) known->second.error = std::move(loss.error);  // the caller knows it better
   }
-  for (auto& [member, casualty] : by_member) all_.push_back(std::move(casualty));
+  for (auto& [member, loss] : by_member) all_.push_back(std::move(loss));
   std::stable_sort(all_.begin(), all_.end(),
-                   [](const Casualty& a, const Casualty& b) { return a.since < b.since; });
+                   [](const MemberLoss& a, const MemberLoss& b) { return a.since < b.since; });
   // A recoverable member fails no other, so it is no cause beside a fatal one.
   if (fatal) cause_ = std::find_if(all_.begin(), all_.end(), is_fatal) - all_.begin();
   LOCKSTEP_DCHECK(cause_ < all_.size() && this->fatal() == fatal);
 }
 
-ErrorPtr CasualtyList::Combined() const {
+ErrorPtr MemberLosses::Combined() const {
   if (all_.size() == 1) return cause().error;
   Error combined = *cause().error;
   std::vector<MemberIndex> others;
-  for (const Casualty& casualty : all_) {
-    if (&casualty != &cause()) others.push_back(casualty.member);
+  for (const MemberLoss& loss : all_) {
+    if (&loss != &cause()) others.push_back(loss.member);
   }
   absl::StrAppend(&combined.message, "; also lost: ", job_.NameSome(others));
   return MakeError(std::move(combined));

@@ -9,16 +9,16 @@
 
 namespace lockstep::coord {
 
-// Turns what the failure detector notes of suspicion into notices: one for each turn of a member,
-// and one for all members together when the server was restarted, since that concerns each of them
-// alike.
+// Turns what the failure detector notes of suspicion into log entries: one for each turn of a
+// member, and one for all members together when the server was restarted, since that concerns each
+// of them alike.
 //
 // Threads: thread-compatible.
-class HealthNotices {
+class HealthLog {
  public:
   // All must outlive it.
-  HealthNotices(const JobRecord& job, Membership& membership, const ErrorPolls& polls,
-                const MemberViews& views)
+  HealthLog(const JobRecord& job, Membership& membership, const ErrorPolls& polls,
+            const MemberViews& views)
       : job_(job), membership_(membership), polls_(polls), views_(views) {}
 
   // All records are applied: members that are in have restart_grace to come back.

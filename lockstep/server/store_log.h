@@ -14,20 +14,20 @@ namespace lockstep::server {
 
 // Threads: loop-confined. Bounds: ten lines of a kind about clients in ten seconds, since whoever
 // reaches the port can cause them; the next one says how many were left out.
-class StoreNotices {
+class StoreLog {
  public:
   struct Tellers {
     using Tell = std::function<void(std::string)>;
-    Tell notice;  // what an operator should know: an attempt begins
+    Tell log;  // what an operator should know: an attempt begins
     // Somebody gave up waiting, and for whose key, when that is known.
     std::function<void(std::string, std::optional<int32_t> rank)> given_up;
     Tell foreign;  // what was wrong with a client that was sent away
   };
 
   // The job has `ranks`.
-  StoreNotices(Tellers tell, int32_t ranks);
+  StoreLog(Tellers tell, int32_t ranks);
 
-  void Notice(std::string text) const { tell_.notice(std::move(text)); }
+  void Write(std::string text) const { tell_.log(std::move(text)); }
   // Not all of a flood: a later line says how many were left out.
   void Foreign(std::string text);
   // Not of a wait of less than a second: such a client looks whether a key is there.

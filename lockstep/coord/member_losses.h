@@ -15,15 +15,15 @@
 namespace lockstep::coord {
 
 // A member that is given up, and the error that says why.
-struct Casualty {
+struct MemberLoss {
   MemberIndex member;
   Time since;  // when its trouble began
   ErrorPtr error;
 };
 
 // UNAVAILABLE (heartbeat_timeout, connection_lost): each is lost since too little was heard of it.
-std::vector<Casualty> CasualtiesOf(const JobRecord& job,
-                                   const std::vector<FailureDetector::Loss>& losses, Time now);
+std::vector<MemberLoss> MemberLossesOf(const JobRecord& job,
+                                       const std::vector<FailureDetector::Loss>& losses, Time now);
 
 // UNAVAILABLE (process_ended): the launcher of the member saw its process end.
 ErrorPtr ProcessEndedError(const JobRecord& job, const ProcessEnded& end);
@@ -34,28 +34,28 @@ std::string DescribeLoss(const ProcessEnded& end);
 // error of the attempt.
 void KeepError(Time now, const Error& error, bool consequence, JobRecord& job, Effects& out);
 
-// Orders casualties and chooses the cause among them: the one whose trouble began first. A member
-// that may come back is no cause beside one that may not: it fails no other member.
-class CasualtyList {
+// Orders member_losses and chooses the cause among them: the one whose trouble began first. A
+// member that may come back is no cause beside one that may not: it fails no other member.
+class MemberLosses {
  public:
   // There is at least one. When one of them is fatal, members whose connection broke before are
   // given up with it, and most likely are the cause: what is told now is a consequence of that, and
   // each member hears of one cause only.
-  CasualtyList(const JobRecord& job, const Membership& membership, Time now,
-               std::vector<Casualty> casualties);
+  MemberLosses(const JobRecord& job, const Membership& membership, Time now,
+               std::vector<MemberLoss> member_losses);
 
   // In the order in which their trouble began, ties by index; no member twice.
-  const std::vector<Casualty>& all() const { return all_; }
-  const Casualty& cause() const { return all_[cause_]; }
+  const std::vector<MemberLoss>& all() const { return all_; }
+  const MemberLoss& cause() const { return all_[cause_]; }
   // Whether some member is among them that cannot come back: then the attempt fails.
   bool fatal() const { return IsFatal(cause()); }
-  bool IsFatal(const Casualty& casualty) const { return !job_.Recoverable(casualty.member); }
+  bool IsFatal(const MemberLoss& loss) const { return !job_.Recoverable(loss.member); }
   // The error of the cause, with the names of the others.
   ErrorPtr Combined() const;
 
  private:
   const JobRecord& job_;
-  std::vector<Casualty> all_;
+  std::vector<MemberLoss> all_;
   size_t cause_ = 0;
 };
 

@@ -1,4 +1,4 @@
-#include "lockstep/launch/ending.h"
+#include "lockstep/launch/exit_status.h"
 
 #include <cstdint>
 #include <cstring>
@@ -14,7 +14,7 @@ std::string SignalName(int signal) {
   return name != nullptr ? absl::StrCat("SIG", name) : absl::StrCat("signal ", signal);
 }
 
-std::string Spell(absl::Duration duration) {
+std::string DurationText(absl::Duration duration) {
   const double seconds = absl::ToDoubleSeconds(duration);
   if (seconds < 60) return absl::StrFormat("%.1f s", seconds);
   const int64_t whole = absl::ToInt64Seconds(duration);
@@ -22,12 +22,12 @@ std::string Spell(absl::Duration duration) {
   return absl::StrFormat("%d h %d min", whole / 3600, whole % 3600 / 60);
 }
 
-std::string Describe(const Ending& ending) {
+std::string Describe(const ExitStatus& ending) {
   if (ending.signal != 0) return absl::StrCat("was killed by ", SignalName(ending.signal));
   return absl::StrCat("ended with exit code ", ending.exit_code);
 }
 
-int ExitCode(const Ending& ending) {
+int ExitCode(const ExitStatus& ending) {
   return ending.signal != 0 ? kExitSignalBase + ending.signal : ending.exit_code;
 }
 

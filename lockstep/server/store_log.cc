@@ -1,4 +1,4 @@
-#include "lockstep/server/store_notices.h"
+#include "lockstep/server/store_log.h"
 
 #include <utility>
 
@@ -24,18 +24,18 @@ std::string RankText(std::optional<int32_t> rank, int32_t ranks) {
 
 }  // namespace
 
-StoreNotices::StoreNotices(Tellers tell, int32_t ranks)
+StoreLog::StoreLog(Tellers tell, int32_t ranks)
     : tell_(std::move(tell)),
       ranks_(ranks),
       foreign_(kLines, kLinesInterval),
       given_up_(kLines, kLinesInterval) {}
 
-void StoreNotices::Foreign(std::string text) {
+void StoreLog::Foreign(std::string text) {
   const auto line = foreign_.Pass(runtime::MonotonicNow(), std::move(text));
   if (line) tell_.foreign(*line);
 }
 
-void StoreNotices::GivenUp(Time now, const tcpstore::GivenUp& given_up) {
+void StoreLog::GivenUp(Time now, const tcpstore::GivenUp& given_up) {
   if (now - given_up.since < kWaitToldMin) return;
   const tcpstore::AwaitedView& wait = given_up.wait;
   const tcpstore::WaiterView& waiter = wait.first_waiters.front();

@@ -1,4 +1,4 @@
-#include "lockstep/coord/health_notices.h"
+#include "lockstep/coord/health_log.h"
 
 #include <optional>
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace lockstep::coord {
 
-void HealthNotices::Restored(Effects& out) {
+void HealthLog::Restored(Effects& out) {
   awaits_restarted_ = membership_.detector().restarted() > 0;
   // A server that starts with an empty job has no members to wait for.
   if (!awaits_restarted_) return;
@@ -22,10 +22,10 @@ void HealthNotices::Restored(Effects& out) {
            absl::StrCat("job '", job_.options.job, "': the server was restarted; ", awaited.size(),
                         " of its members have ", FormatSpan(job_.options.restart_grace),
                         " to come back: ", job_.NameSome(awaited)),
-           {NoticeKind::kMemberSuspect, {}});
+           {LogKind::kMemberSuspect, {}});
 }
 
-void HealthNotices::Tell(Time now, bool over, Effects& out) {
+void HealthLog::Tell(Time now, bool over, Effects& out) {
   std::optional<HostsHeard> heard;
   for (const FailureDetector::Turn& turn : membership_.detector().TakeTurns()) {
     // A member that was told of the failure ends: its silence is expected.
@@ -40,11 +40,11 @@ void HealthNotices::Tell(Time now, bool over, Effects& out) {
            absl::StrCat("job '", job_.options.job,
                         "': nobody is missing any more of those who were in when the server was "
                         "restarted"),
-           {NoticeKind::kMemberRecovered, {}});
+           {LogKind::kMemberRecovered, {}});
 }
 
-void HealthNotices::TellTurn(Time now, const FailureDetector::Turn& turn,
-                             std::optional<HostsHeard>& heard, Effects& out) const {
+void HealthLog::TellTurn(Time now, const FailureDetector::Turn& turn,
+                         std::optional<HostsHeard>& heard, Effects& out) const {
   const FailureDetector::Health& health = membership_.detector().Of(turn.member);
   LOCKSTEP_DCHECK(health.suspect == turn.suspect);  // else it is no news
   const bool silent = turn.suspect && !health.broke();
@@ -68,7 +68,7 @@ void HealthNotices::TellTurn(Time now, const FailureDetector::Turn& turn,
   }
   out.Tell(turn.suspect ? Severity::kWarning : Severity::kInfo,
            absl::StrCat("job '", job_.options.job, "': ", job_.Describe(turn.member), text),
-           {turn.suspect ? NoticeKind::kMemberSuspect : NoticeKind::kMemberRecovered, turn.member});
+           {turn.suspect ? LogKind::kMemberSuspect : LogKind::kMemberRecovered, turn.member});
 }
 
 }  // namespace lockstep::coord

@@ -1,4 +1,4 @@
-#include "lockstep/coord/casualties.h"
+#include "lockstep/coord/member_losses.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,20 +10,20 @@ using ::testing::HasSubstr;
 
 Time At(double seconds) { return Time() + absl::Seconds(seconds); }
 
-class CasualtyListTest : public testing::Test {
+class MemberLossListTest : public testing::Test {
  protected:
-  CasualtyListTest() {
+  MemberLossListTest() {
     for (int32_t i = 0; i < 3; ++i) {
       membership_.BeginLife(Time(), MemberIndex(i), Incarnation(10 + i), "peer");
       membership_.Connect(Time(), MemberIndex(i));
     }
   }
 
-  CasualtyList List(std::vector<Casualty> casualties) {
-    return CasualtyList(job_, membership_, At(9), std::move(casualties));
+  MemberLosses List(std::vector<MemberLoss> member_losses) {
+    return MemberLosses(job_, membership_, At(9), std::move(member_losses));
   }
 
-  static Casualty Of(int32_t member, double since, std::string text) {
+  static MemberLoss Of(int32_t member, double since, std::string text) {
     return {MemberIndex(member), At(since), MakeError({.message = std::move(text)})};
   }
 
@@ -31,35 +31,35 @@ class CasualtyListTest : public testing::Test {
   Membership membership_{job_};
 };
 
-TEST_F(CasualtyListTest, TheCauseIsTheMemberWhoseTroubleBeganFirst) {
-  const CasualtyList list = List({Of(0, 5, "late"), Of(2, 4, "early")});
+TEST_F(MemberLossListTest, TheCauseIsTheMemberWhoseTroubleBeganFirst) {
+  const MemberLosses list = List({Of(0, 5, "late"), Of(2, 4, "early")});
 
   EXPECT_TRUE(list.fatal());
   EXPECT_EQ(list.cause().member, MemberIndex(2));
   EXPECT_EQ(list.Combined()->message, "early; also lost: task/0#1");
 }
 
-TEST_F(CasualtyListTest, AMemberWhoseConnectionBrokeBeforeIsTheCauseOfAFatalOne) {
+TEST_F(MemberLossListTest, AMemberWhoseConnectionBrokeBeforeIsTheCauseOfAFatalOne) {
   membership_.detector().ConnectionBroke(At(3), MemberIndex(1));
 
-  const CasualtyList list = List({Of(0, 5, "raised")});
+  const MemberLosses list = List({Of(0, 5, "raised")});
 
   ASSERT_EQ(list.all().size(), 2u);
   EXPECT_EQ(list.cause().member, MemberIndex(1));
   EXPECT_THAT(list.Combined()->message, HasSubstr("its connection broke 6s ago"));
 }
 
-TEST_F(CasualtyListTest, WhatTheCallerKnowsOfABrokenMemberIsKept) {
+TEST_F(MemberLossListTest, WhatTheCallerKnowsOfABrokenMemberIsKept) {
   membership_.detector().ConnectionBroke(At(3), MemberIndex(1));
 
-  const CasualtyList list = List({Of(1, 5, "killed")});
+  const MemberLosses list = List({Of(1, 5, "killed")});
 
   ASSERT_EQ(list.all().size(), 1u);
   EXPECT_EQ(list.cause().since, At(3));
   EXPECT_EQ(list.Combined()->message, "killed");
 }
 
-TEST_F(CasualtyListTest, AMemberThatMayComeBackIsNoCauseBesideOneThatMayNot) {
+TEST_F(MemberLossListTest, AMemberThatMayComeBackIsNoCauseBesideOneThatMayNot) {
   job_.recoverable[0] = 1;
   membership_.detector().ConnectionBroke(At(3), MemberIndex(1));
 
