@@ -61,7 +61,7 @@ ErrorPtr CheckWait(const CoordinatorOptions& options, const KeyWaits& waits, siz
 
 // Writing.
 
-void KeyValues::Set(Time now, SetKey request, std::optional<MemberIndex> owner, Effects& out) {
+void KeyValues::Set(Time now, SetKey&& request, std::optional<MemberIndex> owner, Effects& out) {
   const CallId call = request.caller.call;
   if (ErrorPtr error = CheckKey(options_, request.caller, request.key))
     return out.Fail(call, error);
@@ -82,8 +82,8 @@ void KeyValues::Set(Time now, SetKey request, std::optional<MemberIndex> owner, 
   out.Succeed(call, KeyWritten{table_.revision()});
 }
 
-void KeyValues::CompareAndSet(Time now, CompareAndSetKey request, std::optional<MemberIndex> owner,
-                              Effects& out) {
+void KeyValues::CompareAndSet(Time now, CompareAndSetKey&& request,
+                              std::optional<MemberIndex> owner, Effects& out) {
   const CallId call = request.caller.call;
   if (ErrorPtr error = CheckKey(options_, request.caller, request.key))
     return out.Fail(call, error);

@@ -60,10 +60,10 @@ class KeyValues {
   //
   // Answered with KeyWritten, stock callers with nothing. ALREADY_EXISTS (key_exists): it was not
   // to be overwritten. INVALID_ARGUMENT (invalid_argument): its lifetime is not above zero.
-  void Set(Time now, SetKey request, std::optional<MemberIndex> owner, Effects& out);
+  void Set(Time now, SetKey&& request, std::optional<MemberIndex> owner, Effects& out);
   // Answered with KeySwapped, whether or not the condition held. INVALID_ARGUMENT
   // (invalid_argument): the request does not expect exactly one thing, or as for Set.
-  void CompareAndSet(Time now, CompareAndSetKey request, std::optional<MemberIndex> owner,
+  void CompareAndSet(Time now, CompareAndSetKey&& request, std::optional<MemberIndex> owner,
                      Effects& out);
   // A number keeps the lifetime that its key has. Both are answered with KeyRead.
   // FAILED_PRECONDITION (key_not_a_number): the key holds something else. OUT_OF_RANGE

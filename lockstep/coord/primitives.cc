@@ -37,7 +37,7 @@ bool Primitives::FindOwner(const Caller& caller, const KeyLifetime& lifetime,
   return false;
 }
 
-void Primitives::Handle(Time now, SetKey request, Effects& out) {
+void Primitives::Handle(Time now, SetKey&& request, Effects& out) {
   gate_.NoteLife(now, request.caller);
   std::optional<MemberIndex> owner;
   if (!FindOwner(request.caller, request.lifetime, owner, out)) return;
@@ -46,7 +46,7 @@ void Primitives::Handle(Time now, SetKey request, Effects& out) {
   keys_.Set(now, std::move(request), owner, out);
 }
 
-void Primitives::Handle(Time now, CompareAndSetKey request, Effects& out) {
+void Primitives::Handle(Time now, CompareAndSetKey&& request, Effects& out) {
   gate_.NoteLife(now, request.caller);
   std::optional<MemberIndex> owner;
   if (!FindOwner(request.caller, request.lifetime, owner, out)) return;

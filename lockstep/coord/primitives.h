@@ -37,8 +37,8 @@ class Primitives {
   // Answered by the gate, or as the machine says. Further: INVALID_ARGUMENT (caller_not_listed);
   // FAILED_PRECONDITION (not_a_member) for a key that would die with a member, if the caller is
   // none; NOT_FOUND (unknown_member) for a preemption of a host that no member runs on.
-  void Handle(Time now, SetKey request, Effects& out);
-  void Handle(Time now, CompareAndSetKey request, Effects& out);
+  void Handle(Time now, SetKey&& request, Effects& out);
+  void Handle(Time now, CompareAndSetKey&& request, Effects& out);
   void Handle(Time now, const GetKey& request, Effects& out);
   void Handle(Time now, const TryGetKey& request, Effects& out);
   void Handle(Time now, GetKeys request, Effects& out);

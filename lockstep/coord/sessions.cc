@@ -143,7 +143,7 @@ const record::AnswerKept* SessionTable::Kept(const Session& session, uint64_t nu
   return kept == session.kept.end() ? nullptr : &kept->second;
 }
 
-void SessionTable::Keep(Session& session, record::AnswerKept answer, Effects& out) {
+void SessionTable::Keep(Session& session, record::AnswerKept&& answer, Effects& out) {
   LOCKSTEP_DCHECK(answer.number > session.answered_through);  // else it is dropped at once
   // With the record, so that a replay drops what was dropped here.
   answer.through = session.answered_through;
@@ -151,16 +151,14 @@ void SessionTable::Keep(Session& session, record::AnswerKept answer, Effects& ou
   Insert(session, std::move(answer));
 }
 
-void SessionTable::Insert(Session& session, record::AnswerKept answer) {
+void SessionTable::Insert(Session& session, record::AnswerKept&& answer) {
   // Answers that the client has are dropped first, so that the limit counts what it lacks.
   AnsweredThrough(session, answer.through);
-  const uint64_t number = answer.number;
+  const auto [place, added] = session.kept.try_emplace(answer.number);
   // A replay may bring a number again, by a snapshot and by a later entry.
-  if (const auto older = session.kept.find(number); older != session.kept.end()) {
-    kept_bytes_ -= CostOf(older->second);
-  }
+  if (!added) kept_bytes_ -= CostOf(place->second);
   kept_bytes_ += CostOf(answer);
-  session.kept.insert_or_assign(number, std::move(answer));
+  place->second = std::move(answer);
   // Only in a replay: live, what is over the limit was refused.
   while (session.kept.size() > options_.kept_answers_max) {
     Drop(session, session.kept.begin()->first);
@@ -182,7 +180,7 @@ bool SessionTable::Restore(const record::AnswerKept& record) {
   Session* session = Find(record.session);
   // Not an answer to drop silently: its effect could be repeated.
   if (session == nullptr) return false;
-  Insert(*session, record);
+  Insert(*session, record::AnswerKept(record));
   return true;
 }
 

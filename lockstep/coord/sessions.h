@@ -87,7 +87,7 @@ class SessionTable {
   // Null when no answer to that number is kept.
   const record::AnswerKept* Kept(const Session& session, uint64_t number) const;
   // Keeps and records it, for a client that asks again.
-  void Keep(Session& session, record::AnswerKept answer, Effects& out);
+  void Keep(Session& session, record::AnswerKept&& answer, Effects& out);
 
   // Forgets those whose time is up, but for those that `lives` holds for.
   template <class Lives>
@@ -129,7 +129,7 @@ class SessionTable {
 
   Session& Add(Time at, SessionId id);
   void SetExpiry(Session& session, std::optional<Time> when);
-  void Insert(Session& session, record::AnswerKept answer);
+  void Insert(Session& session, record::AnswerKept&& answer);
   // Forgets kept answers up to this one.
   void Drop(Session& session, uint64_t through);
 

@@ -61,8 +61,8 @@ JobHost::JobHost(runtime::Loop& loop, coord::CoordinatorOptions coordinator, Com
       delayed_(
           commits, journal_queue_bytes_max,
           [this](coord::Event event) {
-            coord::NoRoom no_room = memory_.RoomFor(event, outlet_.durable());
-            Take(std::move(event), std::move(no_room));
+            const coord::NoRoom no_room = memory_.RoomFor(event, outlet_.durable());
+            Take(std::move(event), no_room);
           },
           outlet_.alive()),
       stack_questions_(AskedOfJob()),
@@ -126,11 +126,11 @@ void JobHost::Handle(coord::Event event) {
     }
     return;
   }
-  coord::NoRoom no_room = memory_.RoomFor(event, outlet_.durable());
-  Take(std::move(event), std::move(no_room));
+  const coord::NoRoom no_room = memory_.RoomFor(event, outlet_.durable());
+  Take(std::move(event), no_room);
 }
 
-void JobHost::Take(coord::Event event, coord::NoRoom no_room) {
+void JobHost::Take(coord::Event&& event, const coord::NoRoom& no_room) {
   const CallId alive = SignOfLife(event);
   coord::Effects effects = coordinator_.Handle(runtime::MonotonicNow(), std::move(event), no_room);
   timer_.MoveTo(coordinator_.NextDeadline());

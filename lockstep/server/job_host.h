@@ -122,7 +122,7 @@ class JobHost final : public NativeJob {
 
  private:
   // Gives the event to the machine and carries out what it says.
-  void Take(coord::Event event, coord::NoRoom no_room);
+  void Take(coord::Event&& event, const coord::NoRoom& no_room);
   // Asks the launchers of the job, soon, where its processes are, if that is worth it.
   void AskForStacks(StackQuestions::Cause cause);
   StoreHost::Tellers TellersOfStores();

@@ -26,7 +26,7 @@ JobOutlet::JobOutlet(runtime::Loop& loop, std::string job, Ways ways, Listeners 
                        ways_.native.AnswerEncoded(call, bytes);
                      }}) {}
 
-void JobOutlet::Settle(coord::Effects effects, CallId alive) {
+void JobOutlet::Settle(coord::Effects&& effects, CallId alive) {
   Observe(effects.records);
   Events events;
   for (const coord::LogEntry& entry : effects.log) {
@@ -78,7 +78,7 @@ void JobOutlet::TellServed(const std::string& text, bool again) {
             .text = text}});
 }
 
-void JobOutlet::SettleWith(coord::Effects effects, Events events) {
+void JobOutlet::SettleWith(coord::Effects&& effects, Events&& events) {
   const absl::Time now = absl::Now();
   for (wire::native::JobEvent& event : events) event.at_unix_us = absl::ToUnixMicros(now);
   CommitQueue& commits = ways_.commits;

@@ -53,7 +53,7 @@ class JobOutlet {
 
   // `alive`: the call of an event that only says that somebody lives; its answer does not wait for
   // the disk.
-  void Settle(coord::Effects effects, CallId alive);
+  void Settle(coord::Effects&& effects, CallId alive);
 
   // What others than its coordinator have to tell of the job.
   void Tell(const coord::LogEntry& entry);
@@ -83,7 +83,7 @@ class JobOutlet {
   // Answers a sign of life, which tells of nothing that the disk has to have first.
   void AnswerAlive(coord::Effects& effects, CallId call);
   // Carries out now what needs not wait; the events go with the records that brought them about.
-  void SettleWith(coord::Effects effects, Events events);
+  void SettleWith(coord::Effects&& effects, Events&& events);
   CommitQueue::Release Later(coord::Effects effects, Events events);
   void CarryOut(coord::Effects& effects, const Events& events);
   void Refuse(const coord::Effects& effects);

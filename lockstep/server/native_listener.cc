@@ -87,8 +87,8 @@ void NativeListener::Open(const link::Request& request, link::Responder responde
         std::move(responder));
 }
 
-void NativeListener::Begin(link::LinkId link, CallId call, coord::Event event,
-                           link::Responder responder) {
+void NativeListener::Begin(link::LinkId link, CallId call, coord::Event&& event,
+                           link::Responder&& responder) {
   Speaker& speaker = speakers_.at(link);
   LOCKSTEP_DCHECK(speaker.job != nullptr);
   speaker.open.emplace(responder.id(), call);

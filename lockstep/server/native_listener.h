@@ -91,7 +91,7 @@ class NativeListener {
 
   void Open(const link::Request& request, link::Responder responder);
   // Hands the event to the job, with the call that waits for its answer.
-  void Begin(link::LinkId link, CallId call, coord::Event event, link::Responder responder);
+  void Begin(link::LinkId link, CallId call, coord::Event&& event, link::Responder&& responder);
   // Ends the call: whoever gets the responder answers it. Nothing: it has gone.
   std::optional<link::Responder> Take(CallId call);
   // Answers the calls that the link had open with `why` and forgets them; they are told in order.
