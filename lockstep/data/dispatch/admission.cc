@@ -185,8 +185,12 @@ ErrorPtr CheckOpen(const IterationLedger& ledger, const ConsumerSessions& sessio
 // First come has no places: what was not acknowledged is given out before it ends.
 bool ReadsBeforeEnd(const IterationLedger& ledger, const OpenIteration& request,
                     const ConsumerEntry* known) {
-  return ledger.phase() == Phase::kFinished && ledger.spec().mode != Mode::kFirstCome &&
-         request.from && PlaceOf(ledger, request, known) < ledger.progress().end;
+  if (ledger.phase() != Phase::kFinished || !request.from) return false;
+  // Nothing can be read again of which nothing was kept: the same process asks again, whose answer
+  // was lost.
+  const bool readable = ledger.spec().mode == Mode::kExact || ledger.keeps_history();
+  return readable && ledger.shape() != nullptr &&
+         PlaceOf(ledger, request, known) < ledger.progress().end;
 }
 
 // The lowest that is free, so that consumers that name none fill 0 to n-1.

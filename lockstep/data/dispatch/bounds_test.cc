@@ -108,6 +108,28 @@ TEST(WhoComesBack, AfterAllIsOverReadsOnFromAnOlderCursor) {
   }
 }
 
+// Where the others go on without who is lost, nothing of what was read is kept.
+TEST(WhoComesBack, AsksAgainAfterTheEndOfWhatIsNotKept) {
+  for (const bool restarts : {false, true}) {
+    Service service(10);
+    service.PollWorker(7);
+    IterationSpec spec = Rounds(service.Register(), 1);
+    spec.on_lost = OnLost::kGoOn;
+    const auto a = service.Get<IterationOpened>(service.Open(spec, "a", 1, 0));
+    const LaneId lane = service.Assigned(a).lanes.at(0).lane;
+    service.Poll(a, {.progress = {{lane, 10, 10}}, .round = 100});
+    service.Poll(a, {.progress = {{lane, 10, 10}}, .finished = true, .end = {.round = 100}});
+    ASSERT_EQ(service.Look().iterations[0].phase, Phase::kFinished);
+    if (restarts) service.Restart(/*compacted=*/true);
+    service.Get<IterationOpened>(service.Send(OpenIteration{.spec = spec,
+                                                            .consumer = "a",
+                                                            .life = ConsumerLife(1),
+                                                            .index = 0,
+                                                            .from = ReadingPlace{.round = 50}}));
+    EXPECT_EQ(service.Look().iterations[0].phase, Phase::kFinished);
+  }
+}
+
 TEST(WhoComesBack, TheWorkersThatWereThereGetTheirTasksAgain) {
   Service service;
   const auto tasks = [&] { return service.Get<WorkerOrders>(service.PollWorker(7)).tasks.size(); };
@@ -130,6 +152,21 @@ TEST(WhoComesBack, TheWorkersThatWereThereGetTheirTasksAgain) {
   // It hears of it at once.
   EXPECT_EQ(service.Get<WorkerOrders>(parked).tasks.size(), 1u);
   EXPECT_EQ(service.Look().workers[0].tasks, 1u);
+}
+
+TEST(DamagedJournals, AnIterationOfNoDatasetIsSetAsideAndForgotten) {
+  Service service;
+  const IterationId id(3);
+  service.dispatcher().Restore(
+      service.now(),
+      record::IterationOpened{.iteration = id, .spec = {.name = "train", .dataset = DatasetId(9)}});
+  service.dispatcher().Restore(service.now(), record::IterationStarted{.iteration = id});
+  service.Feed(Restored{});
+  EXPECT_EQ(service.Look().iterations.at(0).phase, Phase::kFailed);
+  // Longer than anything is kept that nobody uses.
+  service.Pass(absl::Hours(3));
+  EXPECT_TRUE(service.Look().iterations.empty());
+  EXPECT_NE(service.Register(), DatasetId(9)) << "no id is given twice";
 }
 
 TEST(NumbersFromOutside, WhatCannotBeCountedIsRefused) {

@@ -298,7 +298,16 @@ absl::Status IterationLedger::ApplyOne(const record::PoolKept& r) {
   return absl::OkStatus();
 }
 
+absl::Status IterationLedger::ApplyOne(const record::LaneKept& r) {
+  // Behind its task, which says from which round on it is read.
+  if (spec_.mode == Mode::kRounds && tasks_.Find(r.task) == nullptr) {
+    return Unfit("a lane of no task");
+  }
+  return lanes_.Apply(r);
+}
+
 absl::Status IterationLedger::ApplyOne(const record::LeaverKept& r) {
+  if (r.seqs.size() != r.elements.size()) return Unfit("grants without their counts");
   departed_.Keep(r.name, {.id = r.consumer, .seqs = r.seqs, .elements = r.elements});
   return absl::OkStatus();
 }

@@ -132,7 +132,9 @@ absl::Status LaneTable::Apply(const record::LaneTrimmed& r) {
 }
 
 absl::Status LaneTable::Apply(const record::LaneClosed& r) {
-  lanes_[r.lane].closed = true;
+  LaneState* const lane = Mutable(r.lane);
+  if (lane == nullptr) return UnfitOfLane("the end of no lane");
+  lane->closed = true;
   return absl::OkStatus();
 }
 

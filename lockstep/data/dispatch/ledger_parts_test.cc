@@ -1,4 +1,5 @@
 // The parts of an iteration's ledger, each alone.
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -118,6 +119,12 @@ TEST(SeatingLists, CountTurnsThroughAllSeatings) {
   EXPECT_EQ(seating.TurnAt({.round = 12, .element = 0}, 13), 1);
 }
 
+TEST(SeatingLists, BehindAllTurnsThatCanBeCountedIsTheLast) {
+  SeatingList seating;
+  seating.Agree({.first_round = 0, .consumers = std::vector<ConsumerId>(8)});
+  EXPECT_EQ(seating.TurnAt({}, kNumberMax), std::numeric_limits<int64_t>::max());
+}
+
 TEST(SeatingLists, OneThatNobodySatInIsReplaced) {
   SeatingList seating;
   seating.Agree({.first_round = 3, .consumers = {ConsumerId(1)}});
@@ -206,6 +213,10 @@ TEST(IterationLedgers, WhatDoesNotFitChangesNothing) {
   ASSERT_TRUE(ledger.Apply(record::ConsumerJoined{.consumer = ConsumerId(5), .name = "a"}).ok());
   // Of another lane: the segment stays in its pool.
   EXPECT_FALSE(ledger.Apply(record::Granted{.lane = LaneId(6), .seq = 0, .segment = 0}).ok());
+  EXPECT_FALSE(ledger.Apply(record::LaneClosed{.lane = LaneId(6)}).ok());
+  EXPECT_FALSE(ledger.Apply(record::LeaverKept{.name = "b", .seqs = {1, 2}, .elements = {3}}).ok());
+  EXPECT_FALSE(ledger.departed().Has("b"));
+  EXPECT_EQ(ledger.lanes().Find(LaneId(6)), nullptr);
   EXPECT_FALSE(ledger.tasks().AllGiven());
   EXPECT_TRUE(ledger.Apply(record::Granted{.lane = LaneId(5), .seq = 0, .segment = 0}).ok());
   EXPECT_TRUE(ledger.tasks().AllGiven());

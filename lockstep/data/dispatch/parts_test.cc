@@ -1,5 +1,6 @@
 // The small parts alone: cursors, pools, how many workers are wanted, and one consumer.
 #include <deque>
+#include <limits>
 #include <utility>
 #include <variant>
 
@@ -118,6 +119,15 @@ TEST(WorkersWantedAlone, IsWhatIsTakenOverWhatOneMakes) {
   EXPECT_FALSE(wanted.Estimate());
   EXPECT_EQ(BoundWorkersWanted(1'000, 10), 40);
   EXPECT_EQ(BoundWorkersWanted(10'000'000, 90'000), 90'500);
+}
+
+TEST(WorkersWantedAlone, IsANumberWhateverTimesAreReported) {
+  WorkersWanted wanted;
+  wanted.ReportWorker(WorkerId(1), absl::Nanoseconds(std::numeric_limits<int64_t>::max()));
+  for (uint64_t id = 1; id <= 100; ++id) {
+    wanted.ReportConsumer(ConsumerId(id), absl::Nanoseconds(1));
+  }
+  EXPECT_EQ(wanted.Estimate(), 1'000'000'000);
 }
 
 // A consumer and what its shell would keep: the polls that are not answered, the last one at the

@@ -1,6 +1,7 @@
 #include "lockstep/data/dispatch/seating_list.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "lockstep/base/check.h"
@@ -32,7 +33,12 @@ int64_t SeatingList::TurnAt(const TurnBase& base, int64_t round) const {
   for (size_t i = 0; i < all_.size(); ++i) {
     const int64_t first = std::max(all_[i].first_round, base.round);
     const int64_t last = i + 1 < all_.size() ? std::min(all_[i + 1].first_round, round) : round;
-    if (last > first) position += (last - first) * all_[i].width();
+    int64_t turns = 0;
+    // Consumers say the round, within kNumberMax: behind all turns that can be counted is the last.
+    if (last > first && (__builtin_mul_overflow(last - first, all_[i].width(), &turns) ||
+                         __builtin_add_overflow(position, turns, &position))) {
+      return std::numeric_limits<int64_t>::max();
+    }
   }
   return position;
 }

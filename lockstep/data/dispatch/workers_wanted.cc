@@ -10,6 +10,8 @@ namespace lockstep::dispatch {
 
 namespace {
 
+constexpr double kEstimateMax = 1e9;
+
 template <class Map>
 // One machine that is slow for the moment must not decide the estimate.
 double SumWithoutOutliers(const Map& map) {
@@ -57,8 +59,9 @@ std::optional<int64_t> WorkersWanted::Estimate() const {
   if (workers_.empty() || consumers_.empty()) return std::nullopt;
   const double made = SumWithoutOutliers(workers_) / static_cast<double>(workers_.size());
   const double taken = SumWithoutOutliers(consumers_);
-  // What is whole but for the rounding of divisions is whole.
-  return std::max<int64_t>(1, static_cast<int64_t>(std::ceil(taken / made - 1e-9)));
+  // What is whole but for the rounding of divisions is whole. Times are as they were reported:
+  // their ratio may be beyond all integers.
+  return static_cast<int64_t>(std::clamp(std::ceil(taken / made - 1e-9), 1.0, kEstimateMax));
 }
 
 int64_t BoundWorkersWanted(int64_t estimate, int64_t current) {

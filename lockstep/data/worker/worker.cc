@@ -132,7 +132,8 @@ void Worker::Say(std::string text) const {
 }
 
 void Worker::SendPoll(bool at_once) {
-  if (polls_ >= kPollsMax) return;
+  // Who leaves says so at once, beside whatever is on its way.
+  if (polls_ >= kPollsMax + (drained_ != nullptr ? 1 : 0)) return;
   native::WorkerPoll poll{.worker = options_.uid,
                           .version = kWorkerVersion,
                           .address = options_.advertise.empty() ? address() : options_.advertise,
@@ -277,7 +278,6 @@ void Worker::Drain(std::function<void()> done) {
   if (drained_ != nullptr) return;
   drained_ = std::move(done);
   drain_until_ = MonotonicNow() + options_.drain_time;
-  polls_ = std::min(polls_, kPollsMax - 1);
   SendPoll(/*at_once=*/true);
   LookWhetherDrained();
 }
