@@ -291,7 +291,7 @@ void DeclaredRun::DeclareServer() {
                         "the scheduler, else the job's name."),
              "rdzv-id");
   table.Switch("no-stacks", &options.no_stacks,
-               "Do not add the helper to Python processes that answers `lockstep stacks`.");
+               "Do not add the helper that answers `lockstep stacks` to Python processes.");
   table.Switch("server-log", &options.show_server_log,
                "Show the log of the server started for this run.");
   server_times_.Declare(table);

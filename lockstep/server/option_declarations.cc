@@ -154,8 +154,8 @@ void DeclarePreemption(DeclaredOptions& declared) {
                  "before a death is too late. Members may report their own estimate.",
                  /*may_be_zero=*/true);
   table.Duration("preempt-save-timeout", &options.preempt_save_timeout,
-                 "End a preemption without the members that have not saved this long after the "
-                 "agreement on a sync step, or after the death if that is later.");
+                 "Time allowed for saving after the agreement on a sync step, or after the death "
+                 "if that is later. Then the preemption ends without members that have not saved.");
   table.Duration("preempt-answer-timeout", &options.preempt_answer_timeout,
                  "End a preemption that has no sync step after this time, when no notice gives "
                  "the time of the death.");
