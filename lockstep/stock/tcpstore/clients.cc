@@ -20,11 +20,14 @@ std::vector<std::string> Clients::Left(ConnectionId connection) {
   // Before the entry goes: others may have what it did not take.
   std::vector<std::string> passed_on = std::move(found->second.woken_for);
   clients_.erase(found);
+  LOCKSTEP_DCHECK(woken_ >= passed_on.size());
+  woken_ -= passed_on.size();
   return passed_on;
 }
 
 void Clients::Woken(ConnectionId connection, const std::string& queue) {
   clients_.at(connection).woken_for.push_back(queue);
+  ++woken_;
 }
 
 std::vector<std::string> Clients::Asks(ConnectionId connection, const Command& command) {
@@ -36,10 +39,12 @@ std::vector<std::string> Clients::Asks(ConnectionId connection, const Command& c
     if (taken != woken_for.end()) {
       // It may come for the others with its next commands.
       woken_for.erase(taken);
+      --woken_;
       return {};
     }
   }
   // It does something else: others may have what it was woken for.
+  woken_ -= woken_for.size();
   return std::exchange(woken_for, {});
 }
 

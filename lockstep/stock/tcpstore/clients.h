@@ -37,7 +37,10 @@ class Clients {
   // Its next command. Says the queues that it was woken for and whose values it does not take: all
   // of them, unless it takes one.
   std::vector<std::string> Asks(ConnectionId connection, const Command& command);
-  // How many were told so and have neither taken the value nor done anything else since.
+  // Whether anybody has been told so and has neither taken the value nor done anything else since.
+  bool AnyWoken() const { return woken_ > 0; }
+  // How many were told so of this queue and have neither taken the value nor done anything else
+  // since.
   size_t CountWoken(absl::string_view queue) const;
 
   // It has made this key. Torch's ranks set a key of their own first, whose name has the rank.
@@ -60,6 +63,7 @@ class Clients {
   };
 
   absl::flat_hash_map<ConnectionId, Client> clients_;  // never iterated for effects
+  size_t woken_ = 0;                                   // of all of them, for how many values
 };
 
 }  // namespace lockstep::tcpstore

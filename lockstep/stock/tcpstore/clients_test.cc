@@ -15,8 +15,10 @@ TEST(Clients, WhoTakesTheValueItWasWokenForPassesNothingOn) {
   clients.Came(kOne, "host:1");
   clients.Woken(kOne, "/q");
   EXPECT_EQ(clients.CountWoken("/q"), 1u);
+  EXPECT_TRUE(clients.AnyWoken());
   EXPECT_THAT(clients.Asks(kOne, QueuePop{"/q"}), IsEmpty());
   EXPECT_EQ(clients.CountWoken("/q"), 0u);
+  EXPECT_FALSE(clients.AnyWoken());
   EXPECT_THAT(clients.Left(kOne), IsEmpty());
 }
 
@@ -26,6 +28,7 @@ TEST(Clients, WhoDoesSomethingElsePassesItOnOnce) {
   clients.Woken(kOne, "/q");
   EXPECT_THAT(clients.Asks(kOne, QueuePop{"/other"}), ElementsAre("/q"));
   EXPECT_THAT(clients.Asks(kOne, Ping{}), IsEmpty());
+  EXPECT_FALSE(clients.AnyWoken());
 }
 
 TEST(Clients, WhoLeavesPassesItOn) {
@@ -34,6 +37,7 @@ TEST(Clients, WhoLeavesPassesItOn) {
   clients.Woken(kOne, "/q");
   EXPECT_THAT(clients.Left(kOne), ElementsAre("/q"));
   EXPECT_FALSE(clients.Has(kOne));
+  EXPECT_FALSE(clients.AnyWoken());
   EXPECT_THAT(clients.Left(kOne), IsEmpty()) << "it was not there";
 }
 

@@ -27,9 +27,17 @@ size_t KeySpace::QueueLength(absl::string_view key) const {
   return queue == queues_.end() ? 0 : queue->second.size();
 }
 
-void KeySpace::Put(absl::string_view key, ValuePtr value) {
+KeySpace::Place KeySpace::Find(absl::string_view key) {
+  KeyTable& values = TableOf(key);
+  const auto found = values.find(key);
+  return {.key = key, .stored = found == values.end() ? nullptr : &found->second};
+}
+
+void KeySpace::Put(const Place& place, ValuePtr value) {
+  const absl::string_view key = place.key;
   const size_t before = bytes_;
-  ValuePtr& stored = TableOf(key).try_emplace(key).first->second;
+  ValuePtr& stored =
+      place.stored != nullptr ? *place.stored : TableOf(key).try_emplace(key).first->second;
   // The new value is counted before the old one is taken off: the sum never falls below zero.
   bytes_ += value->size();
   bytes_ = stored ? bytes_ - stored->size() : bytes_ + key.size();

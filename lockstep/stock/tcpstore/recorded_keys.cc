@@ -6,9 +6,9 @@
 
 namespace lockstep::tcpstore {
 
-void RecordedKeys::Set(absl::string_view key, ValuePtr value, std::vector<Record>& out) {
-  if (keeps_) out.push_back(record::KeySet{std::string(key), value});
-  keys_.Put(key, std::move(value));
+void RecordedKeys::Set(const KeySpace::Place& place, ValuePtr value, std::vector<Record>& out) {
+  if (keeps_) out.push_back(record::KeySet{std::string(place.key), value});
+  keys_.Put(place, std::move(value));
 }
 
 void RecordedKeys::Append(absl::string_view key, absl::string_view more, std::vector<Record>& out) {

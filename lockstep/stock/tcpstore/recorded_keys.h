@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -24,8 +25,13 @@ class RecordedKeys {
   // As the last change left them.
   const KeySpace& now() const { return keys_; }
 
+  // Where the key's value is, for who looks before it sets.
+  KeySpace::Place Find(absl::string_view key) { return keys_.Find(key); }
   // In place of the value there is.
-  void Set(absl::string_view key, ValuePtr value, std::vector<Record>& out);
+  void Set(absl::string_view key, ValuePtr value, std::vector<Record>& out) {
+    Set(Find(key), std::move(value), out);
+  }
+  void Set(const KeySpace::Place& place, ValuePtr value, std::vector<Record>& out);
   // Behind the value there is; the record has `more` alone.
   void Append(absl::string_view key, absl::string_view more, std::vector<Record>& out);
   // False: there was no value.

@@ -30,7 +30,9 @@ void Store::Connected(ConnectionId connection, std::string peer) {
 void Store::Handle(Time now, ConnectionId from, const Command& command, Effects& out) {
   LOCKSTEP_CHECK(clients_.Has(from));
   // Before the command: what it does may be seen by whoever is woken now.
-  for (const std::string& queue : clients_.Asks(from, command)) Offer(queue, out);
+  if (clients_.AnyWoken()) {
+    for (const std::string& queue : clients_.Asks(from, command)) Offer(queue, out);
+  }
   Call call = {.now = now, .from = from, .out = out};
   std::visit([&](const auto& is) { Do(call, is); }, command);
   LOCKSTEP_DCHECK(!pace_.IsDue(size() + waits_.size()) || InvariantsHold());
@@ -68,9 +70,11 @@ bool Store::Fits(Call& call, const std::string& what, size_t bytes) {
 }
 
 bool Store::KeysFit(Call& call, absl::string_view key, size_t keys, size_t bytes) {
-  std::optional<std::string> refusal = room_.RefusalOfKeys(key, keys, bytes, Held());
-  if (refusal) call.Refuse(*std::move(refusal));
-  return !refusal;
+  const StoreRoom::Held held = Held();
+  // Most commands are far from any limit, and make no text.
+  if (room_.HasRoomForKeys(keys, bytes, held)) return true;
+  call.Refuse(room_.RefusalOfKeys(key, keys, bytes, held));
+  return false;
 }
 
 // The connection's own limit first: it is the one that the client can do something about.
@@ -85,12 +89,13 @@ bool Store::MayWait(Call& call, absl::string_view key, size_t cost) {
 }
 
 void Store::Do(Call& call, const Set& command) {
-  const bool is_new = !keys_.now().HasValue(command.key);
+  const KeySpace::Place place = keys_.Find(command.key);
+  const bool is_new = place.stored == nullptr;
   if (!KeysFit(call, command.key, is_new ? 1 : 0, command.key.size() + command.value.size())) {
     return;
   }
   // Before anybody is told: whoever is woken finds it.
-  keys_.Set(command.key, MakeValue(command.value), call.out.records);
+  keys_.Set(place, MakeValue(command.value), call.out.records);
   // Nobody waits for a key that had a value.
   if (!is_new) return;
   TellWaiters(command.key, call.out);
@@ -98,20 +103,21 @@ void Store::Do(Call& call, const Set& command) {
 }
 
 void Store::Do(Call& call, const CompareSet& command) {
-  const ValuePtr stored = keys_.now().Value(command.key);
+  const KeySpace::Place place = keys_.Find(command.key);
+  const bool is_new = place.stored == nullptr;
   // As torch's server does: a missing key is no error here, and what was expected comes back.
-  if (!stored && !command.expected.empty()) {
+  if (is_new && !command.expected.empty()) {
     return call.Answer(SentValue{std::string(command.expected)});
   }
   // The client learns the value that it has to expect next.
-  if (stored && *stored != command.expected) return call.Answer(Value{stored});
-  if (!KeysFit(call, command.key, stored ? 0 : 1, command.key.size() + command.desired.size())) {
+  if (!is_new && **place.stored != command.expected) return call.Answer(Value{*place.stored});
+  if (!KeysFit(call, command.key, is_new ? 1 : 0, command.key.size() + command.desired.size())) {
     return;
   }
   const ValuePtr desired = MakeValue(command.desired);
   // Its own answer first, as torch's server sends them.
   call.Answer(Value{desired});
-  keys_.Set(command.key, desired, call.out.records);
+  keys_.Set(place, desired, call.out.records);
   TellWaiters(command.key, call.out);
   clients_.MadeKey(call.from, command.key);
 }
@@ -121,14 +127,14 @@ void Store::Do(Call& call, const Get& command) {
 }
 
 std::optional<int64_t> Store::AddTo(Call& call, absl::string_view key, int64_t amount) {
-  const ValuePtr stored = keys_.now().Value(key);
+  const KeySpace::Place place = keys_.Find(key);
   int64_t number = 0;
-  if (stored) {
+  if (place.stored != nullptr) {
     // Read as torch's server reads it; a text that is no number ends the connection.
-    const std::optional<int64_t> parsed = NumberIn(*stored);
+    const std::optional<int64_t> parsed = NumberIn(**place.stored);
     if (!parsed) {
       call.Refuse(absl::StrCat("it adds to key ", Quoted(key),
-                               ", whose value is not a number: ", Quoted(*stored)));
+                               ", whose value is not a number: ", Quoted(**place.stored)));
       return std::nullopt;
     }
     number = *parsed;
@@ -136,8 +142,9 @@ std::optional<int64_t> Store::AddTo(Call& call, absl::string_view key, int64_t a
   // The text is made before there is room for it: how long it is depends on the number.
   number = AddAround(number, amount);
   std::string text = absl::StrCat(number);
-  if (!KeysFit(call, key, stored ? 0 : 1, key.size() + text.size())) return std::nullopt;
-  keys_.Set(key, std::make_shared<const std::string>(std::move(text)), call.out.records);
+  const size_t new_keys = place.stored == nullptr ? 1 : 0;
+  if (!KeysFit(call, key, new_keys, key.size() + text.size())) return std::nullopt;
+  keys_.Set(place, std::make_shared<const std::string>(std::move(text)), call.out.records);
   return number;
 }
 

@@ -4,7 +4,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "lockstep/stock/tcpstore/key_space.h"
+#include "lockstep/base/check.h"
 
 namespace lockstep::tcpstore {
 namespace {
@@ -33,19 +33,14 @@ std::optional<std::string> StoreRoom::Refusal(const std::string& what, size_t by
                       " on their way to and from clients");
 }
 
-std::optional<std::string> StoreRoom::RefusalOfKeys(absl::string_view key, size_t keys,
-                                                    size_t bytes, const Held& held) const {
+std::string StoreRoom::RefusalOfKeys(absl::string_view key, size_t keys, size_t bytes,
+                                     const Held& held) const {
+  LOCKSTEP_DCHECK(!HasRoomForKeys(keys, bytes, held));
   if (held.entries + keys > keys_max_) {
     return absl::StrCat("key ", Quoted(key), " is over the limit torch_keys_max (", keys_max_,
                         " keys and queued values)");
   }
-  const size_t cost = bytes + keys * KeySpace::kValueBytes;
-  const size_t all = held.total + buffer_bytes_;
-  // Most commands are far from any limit, and make no text.
-  if (cost <= room_bytes_ && all <= store_bytes_max_ && cost <= store_bytes_max_ - all) {
-    return std::nullopt;
-  }
-  return Refusal(absl::StrCat("key ", Quoted(key)), cost, held);
+  return *Refusal(absl::StrCat("key ", Quoted(key)), CostOf(keys, bytes), held);
 }
 
 }  // namespace lockstep::tcpstore

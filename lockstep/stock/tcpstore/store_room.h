@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "lockstep/stock/tcpstore/key_space.h"
 #include "lockstep/stock/tcpstore/options.h"
 
 namespace lockstep::tcpstore {
@@ -40,11 +41,20 @@ class StoreRoom {
 
   // Why there is no room for so many bytes more, for `what`; nothing: there is.
   std::optional<std::string> Refusal(const std::string& what, size_t bytes, const Held& held) const;
-  // The same for so many keys or queued values more, whose bytes come on top of `kValueBytes` each.
-  std::optional<std::string> RefusalOfKeys(absl::string_view key, size_t keys, size_t bytes,
-                                           const Held& held) const;
+  // Whether so many keys or queued values more fit, whose bytes come on top of `kValueBytes` each.
+  bool HasRoomForKeys(size_t keys, size_t bytes, const Held& held) const {
+    const size_t cost = CostOf(keys, bytes);
+    const size_t all = held.total + buffer_bytes_;
+    return held.entries + keys <= keys_max_ && cost <= room_bytes_ && all <= store_bytes_max_ &&
+           cost <= store_bytes_max_ - all;
+  }
+  // Why they do not.
+  std::string RefusalOfKeys(absl::string_view key, size_t keys, size_t bytes,
+                            const Held& held) const;
 
  private:
+  static size_t CostOf(size_t keys, size_t bytes) { return bytes + keys * KeySpace::kValueBytes; }
+
   const size_t keys_max_;
   const size_t store_bytes_max_;
   size_t buffer_bytes_ = 0;

@@ -17,8 +17,9 @@ TEST(StoreRoom, WhatFitsExactlyIsNotRefused) {
   EXPECT_FALSE(room.Refusal("it", kLimit - 10, {.total = 10}));
   EXPECT_TRUE(room.Refusal("it", kLimit - 9, {.total = 10}));
   const size_t most = kLimit - KeySpace::kValueBytes;
-  EXPECT_FALSE(room.RefusalOfKeys("/a", 1, most, {}));
-  EXPECT_TRUE(room.RefusalOfKeys("/a", 1, most + 1, {}));
+  EXPECT_TRUE(room.HasRoomForKeys(1, most, {}));
+  EXPECT_FALSE(room.HasRoomForKeys(1, most + 1, {}));
+  EXPECT_THAT(room.RefusalOfKeys("/a", 1, most + 1, {}), HasSubstr("key '/a' is over the limit"));
 }
 
 TEST(StoreRoom, ARefusalNamesTheLimitAndWhoHoldsWhat) {
@@ -29,8 +30,8 @@ TEST(StoreRoom, ARefusalNamesTheLimitAndWhoHoldsWhat) {
   EXPECT_THAT(why, HasSubstr("torch_store_bytes_max (1000)"));
   EXPECT_THAT(why, HasSubstr("507 bytes are held"));
   EXPECT_THAT(why, HasSubstr("5 in keys and values, 6 in waits, 7 on their way"));
-  EXPECT_THAT(room.RefusalOfKeys("/a", 1, 0, {.entries = 3}).value_or(""),
-              HasSubstr("torch_keys_max (3"));
+  EXPECT_FALSE(room.HasRoomForKeys(1, 0, {.entries = 3}));
+  EXPECT_THAT(room.RefusalOfKeys("/a", 1, 0, {.entries = 3}), HasSubstr("torch_keys_max (3"));
 }
 
 TEST(StoreRoom, TheServersMemoryIsALimitOfItsOwn) {
