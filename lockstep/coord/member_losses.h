@@ -34,7 +34,7 @@ std::string DescribeLoss(const ProcessEnded& end);
 // error of the attempt.
 void KeepError(Time now, const Error& error, bool consequence, JobRecord& job, Effects& out);
 
-// Orders member_losses and chooses the cause among them: the one whose trouble began first. A
+// Orders losses and chooses the cause among them: the one whose trouble began first. A
 // member that may come back is no cause beside one that may not: it fails no other member.
 class MemberLosses {
  public:

@@ -10,9 +10,9 @@ using ::testing::HasSubstr;
 
 Time At(double seconds) { return Time() + absl::Seconds(seconds); }
 
-class MemberLossListTest : public testing::Test {
+class MemberLossesTest : public testing::Test {
  protected:
-  MemberLossListTest() {
+  MemberLossesTest() {
     for (int32_t i = 0; i < 3; ++i) {
       membership_.BeginLife(Time(), MemberIndex(i), Incarnation(10 + i), "peer");
       membership_.Connect(Time(), MemberIndex(i));
@@ -31,7 +31,7 @@ class MemberLossListTest : public testing::Test {
   Membership membership_{job_};
 };
 
-TEST_F(MemberLossListTest, TheCauseIsTheMemberWhoseTroubleBeganFirst) {
+TEST_F(MemberLossesTest, TheCauseIsTheMemberWhoseTroubleBeganFirst) {
   const MemberLosses list = List({Of(0, 5, "late"), Of(2, 4, "early")});
 
   EXPECT_TRUE(list.fatal());
@@ -39,7 +39,7 @@ TEST_F(MemberLossListTest, TheCauseIsTheMemberWhoseTroubleBeganFirst) {
   EXPECT_EQ(list.Combined()->message, "early; also lost: task/0#1");
 }
 
-TEST_F(MemberLossListTest, AMemberWhoseConnectionBrokeBeforeIsTheCauseOfAFatalOne) {
+TEST_F(MemberLossesTest, AMemberWhoseConnectionBrokeBeforeIsTheCauseOfAFatalOne) {
   membership_.detector().ConnectionBroke(At(3), MemberIndex(1));
 
   const MemberLosses list = List({Of(0, 5, "raised")});
@@ -49,7 +49,7 @@ TEST_F(MemberLossListTest, AMemberWhoseConnectionBrokeBeforeIsTheCauseOfAFatalOn
   EXPECT_THAT(list.Combined()->message, HasSubstr("its connection broke 6s ago"));
 }
 
-TEST_F(MemberLossListTest, WhatTheCallerKnowsOfABrokenMemberIsKept) {
+TEST_F(MemberLossesTest, WhatTheCallerKnowsOfABrokenMemberIsKept) {
   membership_.detector().ConnectionBroke(At(3), MemberIndex(1));
 
   const MemberLosses list = List({Of(1, 5, "killed")});
@@ -59,7 +59,7 @@ TEST_F(MemberLossListTest, WhatTheCallerKnowsOfABrokenMemberIsKept) {
   EXPECT_EQ(list.Combined()->message, "killed");
 }
 
-TEST_F(MemberLossListTest, AMemberThatMayComeBackIsNoCauseBesideOneThatMayNot) {
+TEST_F(MemberLossesTest, AMemberThatMayComeBackIsNoCauseBesideOneThatMayNot) {
   job_.recoverable[0] = 1;
   membership_.detector().ConnectionBroke(At(3), MemberIndex(1));
 

@@ -2,6 +2,7 @@
 // the new one, and the old one, should it live, disturbs nobody.
 #include <signal.h>
 
+#include <chrono>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -77,7 +78,9 @@ TEST_P(RendezvousReturn, WhoIsBackBeforeAnybodyTriedToReachItIsReached) {
   ASSERT_THAT(sent, StartsWith("ok"));
   // The end of the one before may be told first.
   std::string received;
+  const auto until = std::chrono::steady_clock::now() + kPatience;
   do {
+    ASSERT_LT(std::chrono::steady_clock::now(), until) << received;
     received = job[1].Ask("recv 1 first 0 77 100000");
     ASSERT_THAT(received, AnyOf(StartsWith("ok"), HasSubstr("peer_lost")));
   } while (!received.starts_with("ok"));

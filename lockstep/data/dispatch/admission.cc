@@ -186,8 +186,8 @@ ErrorPtr CheckOpen(const IterationLedger& ledger, const ConsumerSessions& sessio
 bool ReadsBeforeEnd(const IterationLedger& ledger, const OpenIteration& request,
                     const ConsumerEntry* known) {
   if (ledger.phase() != Phase::kFinished || !request.from) return false;
-  // Nothing can be read again of which nothing was kept: the same process asks again, whose answer
-  // was lost.
+  // Without a history nothing can be read again: the same process asks again, since its answer was
+  // lost.
   const bool readable = ledger.spec().mode == Mode::kExact || ledger.keeps_history();
   return readable && ledger.shape() != nullptr &&
          PlaceOf(ledger, request, known) < ledger.progress().end;

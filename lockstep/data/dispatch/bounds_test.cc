@@ -108,7 +108,7 @@ TEST(WhoComesBack, AfterAllIsOverReadsOnFromAnOlderCursor) {
   }
 }
 
-// Where the others go on without who is lost, nothing of what was read is kept.
+// With OnLost::kGoOn the service keeps no history.
 TEST(WhoComesBack, AsksAgainAfterTheEndOfWhatIsNotKept) {
   for (const bool restarts : {false, true}) {
     Service service(10);
@@ -163,7 +163,7 @@ TEST(DamagedJournals, AnIterationOfNoDatasetIsSetAsideAndForgotten) {
   service.dispatcher().Restore(service.now(), record::IterationStarted{.iteration = id});
   service.Feed(Restored{});
   EXPECT_EQ(service.Look().iterations.at(0).phase, Phase::kFailed);
-  // Longer than anything is kept that nobody uses.
+  // Longer than the service keeps what nobody uses.
   service.Pass(absl::Hours(3));
   EXPECT_TRUE(service.Look().iterations.empty());
   EXPECT_NE(service.Register(), DatasetId(9)) << "no id is given twice";

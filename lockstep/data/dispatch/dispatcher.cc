@@ -120,7 +120,7 @@ void Dispatcher::Impl::ReachDeadlines(Time now, Effects& out) {
         Collect(now, due->iteration, out);
         break;
       case DueKind::kDatasetIdle:
-        // One of which only an iteration is left, in a damaged journal, is forgotten already.
+        // A damaged journal may have an iteration without its dataset.
         if (datasets_.Find(due->dataset) != nullptr && iterations_.CountOf(due->dataset) == 0) {
           Commit(now, record::DatasetForgotten{.dataset = due->dataset}, out);
         }

@@ -34,7 +34,7 @@ int64_t SeatingList::TurnAt(const TurnBase& base, int64_t round) const {
     const int64_t first = std::max(all_[i].first_round, base.round);
     const int64_t last = i + 1 < all_.size() ? std::min(all_[i + 1].first_round, round) : round;
     int64_t turns = 0;
-    // Consumers say the round, within kNumberMax: behind all turns that can be counted is the last.
+    // Consumers report the round, up to kNumberMax: a turn that overflows counts as the largest.
     if (last > first && (__builtin_mul_overflow(last - first, all_[i].width(), &turns) ||
                          __builtin_add_overflow(position, turns, &position))) {
       return std::numeric_limits<int64_t>::max();

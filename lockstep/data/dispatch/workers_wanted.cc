@@ -59,8 +59,8 @@ std::optional<int64_t> WorkersWanted::Estimate() const {
   if (workers_.empty() || consumers_.empty()) return std::nullopt;
   const double made = SumWithoutOutliers(workers_) / static_cast<double>(workers_.size());
   const double taken = SumWithoutOutliers(consumers_);
-  // What is whole but for the rounding of divisions is whole. Times are as they were reported:
-  // their ratio may be beyond all integers.
+  // What is whole but for the rounding of divisions is whole. Peers report the
+  // times, and the ratio may not fit an integer.
   return static_cast<int64_t>(std::clamp(std::ceil(taken / made - 1e-9), 1.0, kEstimateMax));
 }
 

@@ -132,7 +132,7 @@ void Worker::Say(std::string text) const {
 }
 
 void Worker::SendPoll(bool at_once) {
-  // Who leaves says so at once, beside whatever is on its way.
+  // A worker that leaves says so at once, even if all its polls are in flight.
   if (polls_ >= kPollsMax + (drained_ != nullptr ? 1 : 0)) return;
   native::WorkerPoll poll{.worker = options_.uid,
                           .version = kWorkerVersion,

@@ -39,14 +39,14 @@ class KeySpace {
   // 0: there is none.
   size_t QueueLength(absl::string_view key) const;
 
-  // Where the value of a key is. Good until the keys change.
+  // Where the value of a key is. Valid until the keys change.
   struct Place {
     absl::string_view key;
-    ValuePtr* stored = nullptr;  // null: there is none
+    ValuePtr* stored = nullptr;  // null: there is none, or nobody has looked
   };
   Place Find(absl::string_view key);
   // In place of the value there is.
-  void Put(absl::string_view key, ValuePtr value) { Put(Find(key), std::move(value)); }
+  void Put(absl::string_view key, ValuePtr value) { Put(Place{.key = key}, std::move(value)); }
   void Put(const Place& place, ValuePtr value);
   // Behind the value there is; where there is none, it is the value.
   void Lengthen(absl::string_view key, absl::string_view more);

@@ -25,11 +25,11 @@ class RecordedKeys {
   // As the last change left them.
   const KeySpace& now() const { return keys_; }
 
-  // Where the key's value is, for who looks before it sets.
+  // Where the key's value is, for callers that look before they set.
   KeySpace::Place Find(absl::string_view key) { return keys_.Find(key); }
   // In place of the value there is.
   void Set(absl::string_view key, ValuePtr value, std::vector<Record>& out) {
-    Set(Find(key), std::move(value), out);
+    Set(KeySpace::Place{.key = key}, std::move(value), out);
   }
   void Set(const KeySpace::Place& place, ValuePtr value, std::vector<Record>& out);
   // Behind the value there is; the record has `more` alone.

@@ -1,7 +1,5 @@
 #include "lockstep/stock/tcpstore/store_room.h"
 
-#include <algorithm>
-
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "lockstep/base/check.h"
@@ -24,13 +22,11 @@ std::optional<std::string> StoreRoom::Refusal(const std::string& what, size_t by
   if (bytes > room_bytes_) {
     return absl::StrCat(what, " does not fit into the server's memory (memory_max)");
   }
-  const size_t all = held.total + buffer_bytes_;
-  // Written so that no sum overflows, however much is asked for.
-  if (bytes <= store_bytes_max_ - std::min(all, store_bytes_max_)) return std::nullopt;
+  if (FitsStore(bytes, held)) return std::nullopt;
   return absl::StrCat(what, " is over the limit torch_store_bytes_max (", store_bytes_max_,
-                      "), of which ", all, " bytes are held: ", held.key_bytes,
-                      " in keys and values, ", held.wait_bytes, " in waits, ", buffer_bytes_,
-                      " on their way to and from clients");
+                      "), of which ", held.total + buffer_bytes_,
+                      " bytes are held: ", held.key_bytes, " in keys and values, ", held.wait_bytes,
+                      " in waits, ", buffer_bytes_, " on their way to and from clients");
 }
 
 std::string StoreRoom::RefusalOfKeys(absl::string_view key, size_t keys, size_t bytes,
@@ -40,7 +36,8 @@ std::string StoreRoom::RefusalOfKeys(absl::string_view key, size_t keys, size_t 
     return absl::StrCat("key ", Quoted(key), " is over the limit torch_keys_max (", keys_max_,
                         " keys and queued values)");
   }
-  return *Refusal(absl::StrCat("key ", Quoted(key)), CostOf(keys, bytes), held);
+  // There is one: otherwise `HasRoomForKeys` holds.
+  return Refusal(absl::StrCat("key ", Quoted(key)), CostOf(keys, bytes), held).value();
 }
 
 }  // namespace lockstep::tcpstore

@@ -1,6 +1,7 @@
 // Whether a store may hold more. Pure.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <limits>
 #include <optional>
@@ -44,16 +45,18 @@ class StoreRoom {
   // Whether so many keys or queued values more fit, whose bytes come on top of `kValueBytes` each.
   bool HasRoomForKeys(size_t keys, size_t bytes, const Held& held) const {
     const size_t cost = CostOf(keys, bytes);
-    const size_t all = held.total + buffer_bytes_;
-    return held.entries + keys <= keys_max_ && cost <= room_bytes_ && all <= store_bytes_max_ &&
-           cost <= store_bytes_max_ - all;
+    return held.entries + keys <= keys_max_ && cost <= room_bytes_ && FitsStore(cost, held);
   }
-  // Why they do not.
+  // Why not; only when there is no room.
   std::string RefusalOfKeys(absl::string_view key, size_t keys, size_t bytes,
                             const Held& held) const;
 
  private:
   static size_t CostOf(size_t keys, size_t bytes) { return bytes + keys * KeySpace::kValueBytes; }
+  // Written so that no sum overflows, however much is asked for. What costs nothing always fits.
+  bool FitsStore(size_t bytes, const Held& held) const {
+    return bytes <= store_bytes_max_ - std::min(held.total + buffer_bytes_, store_bytes_max_);
+  }
 
   const size_t keys_max_;
   const size_t store_bytes_max_;

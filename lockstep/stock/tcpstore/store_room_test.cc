@@ -44,6 +44,8 @@ TEST(StoreRoom, TheServersMemoryIsALimitOfItsOwn) {
 TEST(StoreRoom, AStoreThatIsOverItsLimitGetsNothingMore) {
   EXPECT_TRUE(MakeRoom().Refusal("it", 1, {.total = 2 * kLimit}));
   EXPECT_FALSE(MakeRoom().Refusal("it", 0, {.total = 2 * kLimit})) << "what costs nothing fits";
+  EXPECT_TRUE(MakeRoom().HasRoomForKeys(0, 0, {.total = 2 * kLimit})) << "an empty key again";
+  EXPECT_FALSE(MakeRoom().HasRoomForKeys(0, 1, {.total = 2 * kLimit}));
 }
 
 TEST(StoreRoom, AKeyInASentenceIsShortAndReadable) {
