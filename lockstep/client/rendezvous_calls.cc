@@ -37,7 +37,7 @@ RendezvousCalls::After RendezvousCalls::TakeAfter() {
   return std::exchange(after_, {});
 }
 
-void RendezvousCalls::Settle(After after, bool on_loop) {
+void RendezvousCalls::Settle(After&& after, bool on_loop) {
   for (auto& [waiting, completed] : after.completed) {
     LOCKSTEP_DCHECK((waiting.caller != nullptr) != (waiting.done != nullptr));
     if (waiting.caller != nullptr) {

@@ -65,7 +65,7 @@ class RendezvousCalls {
 
   bool has_after() const { return has_after_; }
   // `on_loop`: the caller drives it.
-  void Settle(After after, bool on_loop);
+  void Settle(After&& after, bool on_loop);
 
  private:
   ClientShell& client_;

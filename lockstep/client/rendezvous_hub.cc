@@ -35,7 +35,7 @@ RendezvousShell::Ending Closed() {
       .status = WithReason(absl::CancelledError(kWhy), "rendezvous_closed")};
 }
 
-rendezvous::Post MakePost(int64_t step, std::string_view name, int32_t to, Value value) {
+rendezvous::Post MakePost(int64_t step, std::string_view name, int32_t to, Value&& value) {
   return {.step = StepId(step),
           .to = MemberIndex(to),
           .name = std::string(name),

@@ -169,7 +169,7 @@ bool RendezvousShell::Unlocking(After& after) {
   return client_.RingsTooLate(machine_.NextDeadline());
 }
 
-void RendezvousShell::Settle(After after, bool arm, bool on_loop) {
+void RendezvousShell::Settle(After&& after, bool arm, bool on_loop) {
   calls_.Settle(std::move(after), on_loop);
   if (!arm) return;
   if (on_loop) return ArmTimer();

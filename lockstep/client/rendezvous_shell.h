@@ -101,7 +101,7 @@ class RendezvousShell final : public runtime::Poller,
   // too late.
   bool Unlocking(After& after) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Then, without it.
-  void Settle(After after, bool arm, bool on_loop);
+  void Settle(After&& after, bool arm, bool on_loop);
   // On the loop.
   void ArmTimer();
   void Carry(rendezvous::Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -38,7 +38,7 @@ std::vector<OpId> Operations::Ids() const {
   return ids;
 }
 
-void Operations::Complete(Operation& op, Completed completed, Effects& out) {
+void Operations::Complete(Operation& op, Completed&& completed, Effects& out) {
   completed.op = op.id;
   out.completed.push_back(std::move(completed));
   // Behind the effect, which needs the operation's id.

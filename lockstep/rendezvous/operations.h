@@ -62,7 +62,7 @@ class Operations {
   std::vector<OpId> Ids() const;  // in their order
 
   // These complete the operation; `op` is gone after it.
-  void Complete(Operation& op, Completed completed, Effects& out);
+  void Complete(Operation& op, Completed&& completed, Effects& out);
   void Fail(Operation& op, const ErrorPtr& error, Effects& out);
   // The end of a send that waits for its receiver; null: received. Nothing, if it was completed.
   void Acknowledge(OpId id, const ErrorPtr& error, Effects& out);

@@ -36,7 +36,7 @@ void Receiver::Receive(Time now, const Ask& ask, Effects& out) {
   }
 }
 
-void Receiver::Deliver(Step& step, KeyView key, WantId answers, Arrived arrived, Effects& out) {
+void Receiver::Deliver(Step& step, KeyView key, WantId answers, Arrived&& arrived, Effects& out) {
   const auto removed = step.inbox.Arrive(key, answers, arrived);
   // It is kept for a receive that is still to come.
   if (!removed.has_value()) return;
@@ -50,7 +50,7 @@ void Receiver::TakeBackWant(const StepTable::RemovedWaiter& removed, Effects& ou
   out.Send(op.key.peer, Unwant{op.step, op.key.name, removed.unwanted});
 }
 
-void Receiver::Match(Operation& op, Arrived arrived, Effects& out) {
+void Receiver::Match(Operation& op, Arrived&& arrived, Effects& out) {
   const MemberIndex from = op.key.peer;
   // First: it counts as received, whatever becomes of it.
   NoteReceived(from, arrived, nullptr, out);
@@ -70,7 +70,7 @@ void Receiver::Match(Operation& op, Arrived arrived, Effects& out) {
   op.state = Fetching{.arrived = std::move(arrived), .ends_with = nullptr};
 }
 
-void Receiver::Complete(Operation& op, Arrived arrived, Effects& out) {
+void Receiver::Complete(Operation& op, Arrived&& arrived, Effects& out) {
   const MemberIndex from = op.key.peer;
   if (arrived.tell) out.Send(from, Taken{arrived.lease});
   // Bytes that came along need no lease, and those that were fetched need it no longer.
@@ -98,7 +98,7 @@ void Receiver::NoteReceived(MemberIndex from, Arrived& arrived, const ErrorPtr& 
   }
 }
 
-void Receiver::Discard(MemberIndex from, Arrived arrived, const ErrorPtr& why, Effects& out) {
+void Receiver::Discard(MemberIndex from, Arrived&& arrived, const ErrorPtr& why, Effects& out) {
   NoteReceived(from, arrived, why ? why : NotReceived(options_, from), out);
   // Its sender keeps the memory until it hears of this.
   if (arrived.lease != LeaseId()) out.Send(from, Released{arrived.lease});

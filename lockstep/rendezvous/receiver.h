@@ -45,7 +45,7 @@ class Receiver {
   void SendDueWants(Time now, Effects& out);
 
   // A value of this member, or of another, has come.
-  void Deliver(Step& step, KeyView key, WantId answers, Arrived arrived, Effects& out);
+  void Deliver(Step& step, KeyView key, WantId answers, Arrived&& arrived, Effects& out);
   void Handle(Time now, MemberIndex from, Offer& offer, Effects& out);
   void Handle(Time now, MemberIndex from, Refuse& refuse, Effects& out);
 
@@ -61,13 +61,13 @@ class Receiver {
 
  private:
   void TakeBackWant(const StepTable::RemovedWaiter& removed, Effects& out);
-  void Match(Operation& op, Arrived arrived, Effects& out);
-  void Complete(Operation& op, Arrived arrived, Effects& out);
+  void Match(Operation& op, Arrived&& arrived, Effects& out);
+  void Complete(Operation& op, Arrived&& arrived, Effects& out);
   void StopFetch(Operation& op, const ErrorPtr& why, Effects& out);
   // Gives its credit, or its room in the quota, back; once.
   void NoteReceived(MemberIndex from, Arrived& arrived, const ErrorPtr& untold, Effects& out);
   // `why`: for a send to ourselves that waits for its receiver; null: it was not received.
-  void Discard(MemberIndex from, Arrived arrived, const ErrorPtr& why, Effects& out);
+  void Discard(MemberIndex from, Arrived&& arrived, const ErrorPtr& why, Effects& out);
 
   const Options& options_;
   Steps& steps_;

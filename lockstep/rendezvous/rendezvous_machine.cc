@@ -161,11 +161,11 @@ void RendezvousMachine::Close(const ErrorPtr& why, Effects& out) {
 
 // --- Operations ---
 
-ErrorPtr RendezvousMachine::Send(Time now, Post post, OpId told, Time deadline, Effects& out) {
+ErrorPtr RendezvousMachine::Send(Time now, Post&& post, OpId told, Time deadline, Effects& out) {
   return sender_.Send(now, std::move(post), told, deadline, out);
 }
 
-void RendezvousMachine::SendWhenRoom(Time now, Post post, OpId op, Time deadline, Effects& out) {
+void RendezvousMachine::SendWhenRoom(Time now, Post&& post, OpId op, Time deadline, Effects& out) {
   sender_.SendWhenRoom(now, std::move(post), op, deadline, out);
 }
 

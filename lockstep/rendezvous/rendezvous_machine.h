@@ -57,11 +57,11 @@ class RendezvousMachine {
   void Close(const ErrorPtr& why, Effects& out);
 
   // As of Sender.
-  ErrorPtr Send(Time now, Post post, Effects& out) {
+  ErrorPtr Send(Time now, Post&& post, Effects& out) {
     return Send(now, std::move(post), OpId(), Time::Infinite(), out);
   }
-  ErrorPtr Send(Time now, Post post, OpId told, Time deadline, Effects& out);
-  void SendWhenRoom(Time now, Post post, OpId op, Time deadline, Effects& out);
+  ErrorPtr Send(Time now, Post&& post, OpId told, Time deadline, Effects& out);
+  void SendWhenRoom(Time now, Post&& post, OpId op, Time deadline, Effects& out);
 
   // As of Receiver.
   void Receive(Time now, const Ask& ask, Effects& out);

@@ -28,7 +28,7 @@ ErrorPtr Sender::CheckPost(const Post& post) const {
   return peers_.WhyLost(post.to);
 }
 
-ErrorPtr Sender::Send(Time now, Post post, OpId told, Time deadline, Effects& out) {
+ErrorPtr Sender::Send(Time now, Post&& post, OpId told, Time deadline, Effects& out) {
   if (ErrorPtr error = CheckPost(post)) return error;
   // Behind the other reasons, which no room would mend.
   if (ErrorPtr error = quota_.Check(post.value.bytes)) return error;
@@ -45,7 +45,7 @@ ErrorPtr Sender::Send(Time now, Post post, OpId told, Time deadline, Effects& ou
   return nullptr;
 }
 
-void Sender::SendWhenRoom(Time now, Post post, OpId id, Time deadline, Effects& out) {
+void Sender::SendWhenRoom(Time now, Post&& post, OpId id, Time deadline, Effects& out) {
   ErrorPtr error = CheckPost(post);
   // It would wait for ever.
   if (!error && post.value.bytes > options_.quota_bytes) error = quota_.Check(post.value.bytes);
@@ -106,7 +106,7 @@ void Sender::End(Time now, Operation& op, const ErrorPtr& error, Effects& out) {
 
 // --- Offers ---
 
-void Sender::Accept(Time now, Post post, OpId told, Effects& out) {
+void Sender::Accept(Time now, Post&& post, OpId told, Effects& out) {
   Step& step = *steps_.Find(post.step);
   const KeyView key = {post.to, post.name};
   // Whoever calls has checked both.

@@ -39,9 +39,9 @@ class Sender {
 
   // Null: it is offered or held. Otherwise the reasons of `CheckKey` and of `Steps::CheckUsable`,
   // why the receiver is lost, or `quota_exceeded`. With a `told`: completed when a receive took it.
-  ErrorPtr Send(Time now, Post post, OpId told, Time deadline, Effects& out);
+  ErrorPtr Send(Time now, Post&& post, OpId told, Time deadline, Effects& out);
   // As `Send`, but waits for room if there is none, then completes `op`. Also `too_many_waits`.
-  void SendWhenRoom(Time now, Post post, OpId op, Time deadline, Effects& out);
+  void SendWhenRoom(Time now, Post&& post, OpId op, Time deadline, Effects& out);
   // To the sends that wait for it, after anything has made some.
   void GiveRoom(Time now, Effects& out);
   // Ends the sends that wait for room, and could not be sent any more.
@@ -89,7 +89,7 @@ class Sender {
   };
 
   ErrorPtr CheckPost(const Post& post) const;
-  void Accept(Time now, Post post, OpId told, Effects& out);
+  void Accept(Time now, Post&& post, OpId told, Effects& out);
   void OfferValue(Step& step, KeyView key, HeldValue held, WantId answers, Effects& out);
   // The first that is held under the key.
   void OfferFront(Step& step, const KeyId& key, WantId answers, Effects& out);

@@ -35,14 +35,14 @@ std::optional<StepTable::RemovedWaiter> StepTable::TakeFirstWaiter(KeyView key, 
 std::optional<StepTable::RemovedWaiter> StepTable::Arrive(KeyView key, WantId answers,
                                                           Arrived& value) {
   if (const auto removed = TakeFirstWaiter(key, answers)) return removed;
-  EntryOf(key).values.push_back(std::exchange(value, {}));
+  EntryOf(key).values.push_back(std::move(value));
   return std::nullopt;
 }
 
 std::optional<StepTable::RemovedWaiter> StepTable::PutBack(KeyView key, Arrived& value) {
   // It answers no want: what it was offered for is answered already.
   if (const auto removed = TakeFirstWaiter(key, WantId())) return removed;
-  EntryOf(key).values.push_front(std::exchange(value, {}));
+  EntryOf(key).values.push_front(std::move(value));
   return std::nullopt;
 }
 
@@ -54,7 +54,7 @@ std::optional<Arrived> StepTable::Ask(KeyView key, OpId op) {
     return std::nullopt;
   }
   Entry& entry = found->second;
-  Arrived value = std::move(entry.values.front());
+  std::optional<Arrived> value = std::move(entry.values.front());
   entry.values.pop_front();
   if (entry.values.empty()) keys_.erase(found);
   return value;

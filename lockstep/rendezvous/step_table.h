@@ -102,7 +102,7 @@ class StepTable {
   };
 
   // The receive that gets this value, which was offered for the want `answers`; none: the value is
-  // kept, and `value` empty.
+  // kept, and `value` is taken.
   std::optional<RemovedWaiter> Arrive(KeyView key, WantId answers, Arrived& value);
   // The value that this receive gets; none: it waits.
   std::optional<Arrived> Ask(KeyView key, OpId op);
