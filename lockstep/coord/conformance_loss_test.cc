@@ -218,6 +218,19 @@ TEST_F(Loss, TheEndOfAnotherProcessIsNoLoss) {
   EXPECT_TRUE(h.Pending(polls[0]));
 }
 
+// Somebody starts the job a second time while its members are in.
+TEST_F(Loss, TheEndOfAProcessOfAnotherRunIsNoLoss) {
+  h.ProcessStarted(1, 4711);
+  h.ProcessEnded(1, 4711, /*exit_code=*/1);
+
+  EXPECT_EQ(h.Condition(1), MemberCondition::kConnected);
+  EXPECT_TRUE(h.Pending(polls[0]));
+  EXPECT_EQ(h.log().back().about.kind, LogKind::kProcessEnded);
+  EXPECT_THAT(h.log().back().text,
+              HasSubstr("task/1 (pid 4711 on host-a), which has not joined: its "
+                        "process exited with code 1"));
+}
+
 TEST(LossWhileLeaving, AProcessThatEndsAfterLeavingIsNoLoss) {
   CoordinatorHarness h({.size = 2});
   h.ProcessStarted(0, 51);

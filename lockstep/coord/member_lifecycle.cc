@@ -34,6 +34,20 @@ ErrorPtr RestartedError(const JobRecord& job, MemberIndex member) {
             .origin = member});
 }
 
+// Whether the member's launchers tell of a process that it is not: somebody started the job again
+// while its members are in, or after they were lost, and nobody of that run has joined.
+bool IsOfAnotherRun(const JobRecord& job, const Membership::Member& member, MemberIndex index) {
+  return job.processes[index.value()].newer &&
+         (member.state == MemberState::kConnected || member.state == MemberState::kError);
+}
+
+// Not as the member, which another process may be.
+std::string DescribeProcess(const JobRecord& job, MemberIndex member) {
+  const ProcessRecord& process = job.processes[member.value()];
+  return absl::StrCat(job.Name(member), " (pid ", process.pid, " on ", process.host,
+                      "), which has not joined");
+}
+
 }  // namespace
 
 MemberLifecycle::MemberLifecycle(JobRecord& job, ServiceIncarnation service,
@@ -458,6 +472,13 @@ void MemberLifecycle::Handle(Time now, const ProcessEnded& fact, Effects& out) {
   }
   // After the registration, which it leaves without a loss.
   const Membership::Member& member = membership_.Get(fact.member);
+  if (!member.ever_registered || IsOfAnotherRun(job_, member, fact.member)) {
+    const bool failed = fact.signal != 0 || fact.exit_code != 0;
+    return out.Tell(failed ? Severity::kWarning : Severity::kInfo,
+                    absl::StrCat("job '", job_.options.job, "': ",
+                                 DescribeProcess(job_, fact.member), ": ", DescribeEnd(fact)),
+                    {LogKind::kProcessEnded, fact.member});
+  }
   if (member.state == MemberState::kConnected) return Fail(now, {{fact.member, now, error}}, out);
   // Its connection was faster than its launcher, which alone knows how it ended.
   const bool by_connection = member.error && member.error->reason == Reason::kConnectionLost &&
@@ -471,9 +492,13 @@ void MemberLifecycle::Handle(Time now, const ProcessEnded& fact, Effects& out) {
 
 // The member is not lost yet: it may clean up, and until it ends the others wait for it.
 void MemberLifecycle::Handle(Time now, const ProcessEnding& fact, Effects& out) {
+  const Membership::Member& member = membership_.Get(fact.member);
+  const std::string who = IsOfAnotherRun(job_, member, fact.member)
+                              ? absl::StrCat(DescribeProcess(job_, fact.member), ",")
+                              : job_.Describe(fact.member);
   const Error error{.code = absl::StatusCode::kUnknown,
                     .reason = Reason::kReportedError,
-                    .message = absl::StrCat(job_.Describe(fact.member), " raised ", fact.error),
+                    .message = absl::StrCat(who, " raised ", fact.error),
                     .origin = fact.member};
   // Whoever loses a peer raises, too.
   const bool another_failed = job_.processes.AnyWritten(

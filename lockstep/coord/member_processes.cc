@@ -17,9 +17,10 @@ std::string DescribeEnd(const ProcessEnded& end) {
 
 void MemberProcesses::Start(Time now, const ProcessStarted& fact, bool alone) {
   ProcessRecord& process = processes_.Mutable(fact.member.value());
+  const bool same = process.pid == fact.pid && process.host == fact.host;
   // Nobody told of the end of the one before: another launcher started this one.
-  const bool another_run = process.running && process.pid != fact.pid;
-  const bool told_again = process.running && process.pid == fact.pid;
+  const bool another_run = process.running && !same;
+  const bool told_again = process.running && same;
   // The same process, reported again, belongs to the same run as before.
   const bool newer = told_again ? process.newer : another_run || alone;
   // All anew: how the process before ended says nothing of this one.
