@@ -100,6 +100,20 @@ TEST(Sessions, ARepliedIncrementThatIsAskedAgainCountsOnce) {
   EXPECT_EQ(h.Value(h.Ask(kTool, TryGetKey{.key = "n"})), "5");
 }
 
+TEST(Sessions, ARequestIsNotAnsweredWithTheAnswerOfAnother) {
+  CoordinatorHarness h({.size = 2, .sessions_max = 1});
+  h.Open(kTool);
+  h.Ask(kTool, SetKey{.key = "a", .value = "1"});
+  const uint64_t number = h.LastNumber(kTool);
+
+  EXPECT_THAT(
+      h.Reply(h.Ask(kTool.Again(number), CloseSession{})),
+      HasError(StatusCode::kInvalidArgument, Reason::kInvalidArgument, "number of its own"));
+
+  EXPECT_THAT(h.Reply(h.Ask(kTool, CloseSession{})), Succeeded());
+  EXPECT_THAT(h.Reply(h.Open(kFirst)), Succeeded());
+}
+
 TEST(Sessions, Finding07_ALongDeletionThatIsAskedAgainHappensOnce) {
   CoordinatorHarness h({.size = 2});
   h.Open(kTool);

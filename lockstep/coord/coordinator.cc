@@ -151,9 +151,14 @@ void Coordinator::HandleNative(Time now, Request& request, Effects& out) {
   }
   // Before all checks: a request that took effect is answered as then, whatever has become of the
   // caller since.
-  const std::string* value = nullptr;
-  if constexpr (std::is_same_v<Request, CompareAndSetKey>) value = &request.value;
-  if (sessions_.AnswerAgain(*session, caller, value, out)) return;
+  if constexpr (Request::kTraits.takes_effect) {
+    const std::string* value = nullptr;
+    if constexpr (std::is_same_v<Request, CompareAndSetKey>) value = &request.value;
+    if (sessions_.AnswerAgain(*session, caller, value, out)) return;
+  } else if (const ErrorPtr taken = sessions_.CheckNumber(*session, caller)) {
+    // No answer but its own: a link whose CloseSession succeeds forgets its session.
+    return out.Fail(caller.call, taken);
+  }
   if constexpr (std::is_same_v<Request, JoinJob>) {
     admission_.Join(now, *session, request, out);
   } else if constexpr (std::is_same_v<Request, CloseSession>) {

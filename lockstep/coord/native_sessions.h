@@ -55,6 +55,10 @@ class NativeSessions {
   // `value`: what the request writes, when it writes one.
   bool AnswerAgain(const SessionTable::Session& session, const Caller& caller,
                    const std::string* value, Effects& out) const;
+  // As SessionTable::CheckNumber.
+  ErrorPtr CheckNumber(const SessionTable::Session& session, const Caller& caller) const {
+    return table_.CheckNumber(session, caller.number);
+  }
   // Keeps what the call was answered with, when it took effect: when there are more records and
   // replies than these.
   void KeepAnswer(SessionTable::Session& session, const Caller& caller, size_t records,

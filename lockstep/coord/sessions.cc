@@ -136,6 +136,14 @@ ErrorPtr SessionTable::CheckKeep(const Session& session, uint64_t number) const 
                                 "(`answered`); nothing was changed"));
 }
 
+ErrorPtr SessionTable::CheckNumber(const Session& session, uint64_t number) const {
+  if (Kept(session, number) == nullptr) return nullptr;
+  return MakeError(absl::StatusCode::kInvalidArgument, Reason::kInvalidArgument,
+                   absl::StrCat("request ", number,
+                                " of this session was another one, whose answer is kept: give each "
+                                "request a number of its own"));
+}
+
 const record::AnswerKept* SessionTable::Kept(const Session& session, uint64_t number) const {
   // Not numbered: it is carried out again.
   if (number == 0) return nullptr;

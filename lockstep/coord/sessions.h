@@ -84,6 +84,9 @@ class SessionTable {
   // INVALID_ARGUMENT, invalid_argument: the client has said that it has this number's answer;
   // RESOURCE_EXHAUSTED, limit_exceeded: kept_answers_max.
   ErrorPtr CheckKeep(const Session& session, uint64_t number) const;
+  // Null when the request, which takes no effect, has a number of its own. INVALID_ARGUMENT,
+  // invalid_argument: one that took effect had it.
+  ErrorPtr CheckNumber(const Session& session, uint64_t number) const;
   // Null when no answer to that number is kept.
   const record::AnswerKept* Kept(const Session& session, uint64_t number) const;
   // Keeps and records it, for a client that asks again.
