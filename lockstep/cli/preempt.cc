@@ -311,7 +311,7 @@ void AddPreempt(CLI::App& app, Invocation& invocation) {
   CLI::App* const command = app.add_subcommand(
       "preempt", "Announce a preemption, so that all members of a job save at one step");
   auto given = std::make_shared<PreemptArguments>();
-  command->add_option("--job", given->job, "Job")->type_name("JOB")->required();
+  command->add_option("job,--job", given->job, "Job")->type_name("JOB")->required();
   CLI::Option* const member =
       command
           ->add_option(

@@ -27,6 +27,12 @@ absl::Status CheckListen(runtime::Loop& loop, const DeclaredWorker& given) {
   return address.ok() ? runtime::CheckLoopback(loop.io(), *address) : absl::OkStatus();
 }
 
+// As all commands that talk to a server; what names the dispatcher itself counts more.
+void DefaultToCoordinator(DeclaredWorker& given, const Invocation& invocation) {
+  const char* const coordinator = invocation.variables("LOCKSTEP_COORDINATOR");
+  if (coordinator != nullptr && *coordinator != '\0') given.dispatcher = coordinator;
+}
+
 int RunWorker(DeclaredWorker& given, Invocation& invocation) {
   const auto say = [&](const std::string& text) {
     invocation.err << "lockstep worker: " << text << std::endl;
@@ -35,6 +41,7 @@ int RunWorker(DeclaredWorker& given, Invocation& invocation) {
     say(std::string(why.message()));
     return kExitUsage;
   };
+  DefaultToCoordinator(given, invocation);
   if (absl::Status status = given.table.Resolve(invocation.variables); !status.ok()) {
     return usage(status);
   }

@@ -65,7 +65,7 @@ Worker::Worker(runtime::Loop& loop, WorkerOptions options, std::function<void(ab
                  .manifest_bytes_max = options_.link.message_bytes_max / 8 * 7,
                  .log = [this](std::string text) { Say(std::move(text)); }},
                 [this] {
-                  if (registered_) SendPoll(/*at_once=*/true);
+                  if (registered()) SendPoll(/*at_once=*/true);
                 }) {}
 
 Worker::~Worker() = default;
@@ -187,16 +187,17 @@ void Worker::Polled(absl::StatusOr<std::string> answer) {
       if (failed_) failed_(reply.status());
       return;
     }
-    if (std::exchange(registered_, false)) {
+    // Also of one that was never there: perhaps the address is wrong.
+    if (std::exchange(dispatcher_is_, DispatcherIs::kAway) != DispatcherIs::kAway) {
       Say(absl::StrCat("the dispatcher at ", dispatcher_->address(),
-                       " is away: ", std::string(reply.status().message())));
+                       " is away, and is tried again: ", std::string(reply.status().message())));
     }
     retry_.Arm(MonotonicNow() + kRetry, [this] {
       if (polls_ == 0) SendPoll(/*at_once=*/true);
     });
     return;
   }
-  if (!std::exchange(registered_, true)) {
+  if (std::exchange(dispatcher_is_, DispatcherIs::kHere) != DispatcherIs::kHere) {
     Say(absl::StrCat("registered with the dispatcher at ", dispatcher_->address()));
   }
   service_ = reply->service;
@@ -287,7 +288,7 @@ void Worker::LookWhetherDrained() {
   const bool quiet = reads_->stats().reads == reads_seen_;
   reads_seen_ = reads_->stats().reads;
   const bool over = MonotonicNow() >= drain_until_;
-  if (over || (leaving_told_ && quiet) || !registered_) {
+  if (over || (leaving_told_ && quiet) || !registered()) {
     return server_->Drain(drained_);  // it stays: who leaves does not register again
   }
   drain_.Arm(MonotonicNow() + kDrainLook, [this] { LookWhetherDrained(); });

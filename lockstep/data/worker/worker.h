@@ -72,7 +72,7 @@ class Worker {
   Worker& operator=(const Worker&) = delete;
 
   const std::string& address() const { return server_->address(); }
-  bool registered() const { return registered_; }
+  bool registered() const { return dispatcher_is_ == DispatcherIs::kHere; }
   SegmentCacheStats cache_stats() const { return cache_->stats(); }
   const ReadServiceStats& read_stats() const { return reads_->stats(); }
 
@@ -81,6 +81,8 @@ class Worker {
   void Drain(std::function<void()> done);
 
  private:
+  // As far as the log was told.
+  enum class DispatcherIs { kNotReached, kHere, kAway };
   // One that is known here, or is being asked for.
   struct Dataset {
     std::shared_ptr<const SegmentSource> source;
@@ -116,7 +118,7 @@ class Worker {
   std::map<int64_t, Dataset> datasets_;
   std::map<std::string, RunTotals> reported_;
 
-  bool registered_ = false;
+  DispatcherIs dispatcher_is_ = DispatcherIs::kNotReached;
   int polls_ = 0;  // on their way
   uint64_t service_ = 0;
   int64_t version_ = 0;
