@@ -146,6 +146,9 @@ _CLASSES: dict[int, type[Error]] = {
                 PermissionDenied, ResourceExhausted, FailedPrecondition, Aborted, OutOfRange,
                 Unimplemented, Internal, Unavailable, DataLoss, Unauthenticated)
 }
+# Tracebacks name them as programs do.
+for _cls in (Error, *_CLASSES.values()):
+    _cls.__module__ = "lockstep"
 
 
 def goes_well(error: BaseException | None) -> bool:

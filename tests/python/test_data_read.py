@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 
 import numpy
 import pytest
@@ -349,6 +350,17 @@ def test_finding_01_functions_of_builtins_cannot_be_allowed(cluster):
     assert said.returncode == 2 and "builtins:exec" in said.stderr, said
 
 
+def test_a_worker_says_when_its_server_is_not_there():
+    nowhere = {**os.environ, "LOCKSTEP_COORDINATOR": "127.0.0.1:1"}
+    with subprocess.Popen([LOCKSTEP, "worker"], env=nowhere, text=True, stdout=subprocess.DEVNULL,
+                          stderr=subprocess.PIPE) as worker:
+        try:
+            said = next(line for line in worker.stderr if "is away" in line)
+        finally:
+            worker.kill()
+    assert "the dispatcher at 127.0.0.1:1 is away, and is tried again: " in said
+
+
 # --- Bad input ----------------------------------------------------------------------------------
 
 
@@ -607,6 +619,19 @@ def test_coroutines_go_on_while_one_waits_and_a_cancelled_one_loses_nothing(name
 
     with lockstep.serve() as server:
         assert asyncio.run(read(server)) == [0, 1, 2]
+
+
+def test_a_name_that_was_read_to_its_end_warns_who_reads_it_again(cluster, name):
+    def read(**options):
+        with numbers_of().read(cluster.address, name=name, **options) as reader:
+            return len(list(reader))
+
+    first = read()
+    with pytest.warns(RuntimeWarning, match="had no element for this reader.*repetition="):
+        assert read() == 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert read(repetition=1) == first
 
 
 def test_a_coroutine_is_told_that_it_takes_too_long(name):

@@ -7,6 +7,7 @@ import concurrent.futures
 import contextlib
 import os
 import threading
+import warnings
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Union
 
@@ -49,7 +50,7 @@ class Reader:
     """
 
     def __init__(self, native: _native.DataReader, definition: _native.DataDefinition,
-                 timeout: Timeout) -> None:
+                 timeout: Timeout, expects_some: bool) -> None:
         self._native = native
         self._pid = os.getpid()
         self._timeout = timeout
@@ -63,6 +64,8 @@ class Reader:
         self.name: str = native.name()
         #: The place of the last element.
         self.place: Place | None = None
+        # It did not say that it has read before.
+        self._expects_some = expects_some
         # Of a reader that is closed.
         self._last_counters: dict[str, float] | None = None
         _dispatch.close_at_exit(self)
@@ -85,10 +88,20 @@ class Reader:
             if self._reading.get("thread") == thread:
                 del self._reading["thread"]
         if came is None:
+            self._warn_if_empty()
             raise StopIteration
         leaves, place = came
         self.place = Place(*place)
         return self._build(leaves)
+
+    def _warn_if_empty(self) -> None:
+        if not self._expects_some or self.place is not None:
+            return
+        self._expects_some = False
+        warnings.warn(
+            f"iteration {self.name!r} had no element for this reader: consumers that gave the same "
+            "name have read it to its end. Give each pass a repetition= or a name of its own.",
+            RuntimeWarning, stacklevel=3)
 
     def __iter__(self) -> Iterator[Any]:
         return self
@@ -245,7 +258,8 @@ def open_reader(definition: _native.DataDefinition, at: At, *, name: str, repeti
     }
     with _nobody.Watch(str(options["address"])):
         native = _native.open_data_reader(definition, options, seconds(timeout))
-    return Reader(native, definition, timeout)
+    expects_some = bool(name) and cursor is None and rejoin is None
+    return Reader(native, definition, timeout, expects_some)
 
 
 def _positive(value: int, what: str) -> int:
