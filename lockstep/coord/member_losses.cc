@@ -29,9 +29,10 @@ ErrorPtr LossError(const JobRecord& job, const FailureDetector::Loss& loss, Time
     return MakeError(Error{
         .code = absl::StatusCode::kUnavailable,
         .reason = Reason::kConnectionLost,
-        .message = absl::StrCat(who, " was lost: its connection broke ", ago,
-                                " ago and did not come back; its process has most likely died, so "
-                                "look at the end of its log"),
+        .message = absl::StrCat(who, " was lost: its connection broke",
+                                now > loss.since ? absl::StrCat(" ", ago, " ago") : "",
+                                " and did not come back; its process has most likely died, so look "
+                                "at the end of its log"),
         .origin = loss.member});
   }
   return MakeError(Error{.code = absl::StatusCode::kUnavailable,

@@ -12,9 +12,8 @@ namespace lockstep::observe {
 std::string AdviceFor(std::string_view reason, std::string_view job) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kAdvice = {{
       {"process_ended",
-       "Check the end of that process's output. Signal 9 is often the kernel's out-of-memory "
-       "killer "
-       "(see dmesg on that host)."},
+       "Check the end of that process's output. If SIGKILL ended it and nobody sent it, the "
+       "kernel's out-of-memory killer probably did (see dmesg on that host)."},
       {"connection_lost",
        "Its process has most likely died. Check the end of its output, and dmesg on its host."},
       {"heartbeat_timeout",
