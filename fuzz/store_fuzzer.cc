@@ -78,6 +78,10 @@ Outcome Converse(std::string_view bytes, size_t piece) {
       records.insert(records.end(), effects.records.begin(), effects.records.end());
       LOCKSTEP_CHECK(store.size() <= kOptions.keys_max);
       LOCKSTEP_CHECK(store.bytes() <= kOptions.store_bytes_max);
+      // As an operator may at any time. A barrier is told from a key by its size.
+      for (const tcpstore::AwaitedView& awaited : store.View().awaited) {
+        LOCKSTEP_CHECK(awaited.waiters > 0 && awaited.barrier_size >= 0);
+      }
       continue;
     }
     if (bytes.empty()) break;

@@ -71,7 +71,8 @@ struct QueueLength {
   absl::string_view key;
 };
 struct ListKeys {};
-// Adds 1 to the number under the key, and waits until it is `size`.
+// Adds 1 to the number under the key, and waits until it is `size`; not at all if that is not above
+// 0.
 struct Barrier {
   absl::string_view key;
   int64_t size = 0;

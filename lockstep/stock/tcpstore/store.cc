@@ -296,7 +296,8 @@ void Store::Do(Call& call, const Barrier& command) {
   if (!MayWait(call, command.key, StoreWaits::CostOf({command.key}))) return;
   const auto count = AddTo(call, command.key, 1);
   if (!count) return;
-  if (*count >= command.size) {
+  // A barrier of nobody is open, also where somebody has made the number negative.
+  if (command.size <= 0 || *count >= command.size) {
     call.Answer(Readiness::kReady);
   } else {
     // Before the others are told: it is one of those who count.

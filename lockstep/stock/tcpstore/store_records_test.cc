@@ -164,14 +164,20 @@ TEST_F(StoreRecordsTest, AnyHistoryIsMadeAgain) {
     const std::string other = absl::StrCat("/k", pick(6));
     const std::string value = absl::StrCat(pick(100));
     const uint64_t client = 1 + pick(3);
-    const std::vector<Command> commands = {
-        Set{key, value},       CompareSet{key, other, value},
-        Add{key, pick(9)},     DeleteKey{key},
-        Append{key, value},    MultiSet{{{key, value}, {other, value}}},
-        QueuePush{key, value}, QueuePop{key},
-        Barrier{key, pick(4)}, Wait{{key, other}},
-        CancelWait{}};
+    const std::vector<Command> commands = {Set{key, value},
+                                           CompareSet{key, other, value},
+                                           Add{key, pick(9) - int64_t{4}},
+                                           DeleteKey{key},
+                                           Append{key, value},
+                                           MultiSet{{{key, value}, {other, value}}},
+                                           QueuePush{key, value},
+                                           QueuePop{key},
+                                           Barrier{key, pick(7) - int64_t{3}},
+                                           Wait{{key, other}},
+                                           CancelWait{}};
     const size_t before = records_.size();
+    // Whoever waits is shown, however small the numbers are.
+    ASSERT_EQ(store_.View().waits > 0, store_.View().keys_awaited > 0);
     DoKept(client, commands[pick(static_cast<uint32_t>(commands.size()))]);
     if (turn % 700 == 0) {
       from_snapshot = store_.Snapshot();

@@ -161,6 +161,30 @@ TEST_F(StoreTest, SaysWhoGaveUpWaitingForWhat) {
   EXPECT_TRUE(effects.given_up.empty()) << "it waited for nothing";
 }
 
+TEST_F(StoreTest, ABarrierOfNobodyIsOpenWhateverTheNumberIs) {
+  Do(1, Add{"/n", -5});
+  for (const int64_t size : {int64_t{0}, int64_t{-1}, INT64_MIN}) {
+    EXPECT_THAT(Do(1, Barrier{"/n", size}), ElementsAre("1: ready")) << size;
+    EXPECT_EQ(store_.View().waits, 0u);
+    EXPECT_THAT(Do(1, CancelWait{}), ElementsAre("1: cancelled"));
+  }
+  EXPECT_THAT(Do(1, Get{"/n"}), ElementsAre("1: -2")) << "each of them has arrived";
+}
+
+TEST_F(StoreTest, ABarrierUnderANegativeNumberIsGivenUpAsABarrier) {
+  Do(2, Wait{{"/n"}});
+  Do(1, Add{"/n", -5});
+  EXPECT_THAT(Do(1, Barrier{"/n", 1}), IsEmpty());
+  ASSERT_EQ(store_.View().awaited.size(), 1u);
+  EXPECT_EQ(store_.View().awaited[0].barrier_size, 1);
+  EXPECT_EQ(store_.View().awaited[0].arrived, -4);
+  Effects effects;
+  store_.Handle(now_, Client(1), CancelWait{}, effects);
+  ASSERT_EQ(effects.given_up.size(), 1u);
+  EXPECT_EQ(effects.given_up[0].wait.barrier_size, 1);
+  EXPECT_EQ(effects.given_up[0].wait.waiters, 1u);
+}
+
 TEST_F(StoreTest, WhoLeavesIsForgottenWithItsWaits) {
   Do(1, Wait{{"/a"}});
   Do(1, Wait{{"/a", "/b"}});

@@ -45,6 +45,7 @@ void StoreWaits::Park(Time now, ConnectionId connection, const Keys& keys, size_
 }
 
 void StoreWaits::ParkAtBarrier(Time now, ConnectionId connection, const Barrier& barrier) {
+  LOCKSTEP_DCHECK(barrier.size > 0);
   Keep(barrier.key, next_number_++, /*barrier=*/true,
        {.connection = connection,
         .since = now,
@@ -174,12 +175,13 @@ void StoreWaits::ForEachOf(ConnectionId connection, WaitVisitor visit) const {
   if (found == places_.end()) return;
   for (const Place& place : found->second) {
     const Slot& slot = place.node->second;
-    visit(place.node->first, slot,
-          (place.barrier ? slot.at_barrier : slot.waiting).at(place.number));
+    const Waiters& among = place.barrier ? slot.at_barrier : slot.waiting;
+    visit(place.node->first, place.barrier, among, among.at(place.number));
   }
 }
 
-// No slot is empty, nobody waits for a value that is there, and the sums are right.
+// No slot is empty, nobody waits for a value that is there or for no number, and the sums are
+// right.
 bool StoreWaits::InvariantsHold(const KeySpace& there) const {
   size_t waits = 0;
   size_t bytes = 0;
@@ -188,7 +190,10 @@ bool StoreWaits::InvariantsHold(const KeySpace& there) const {
     if (!slot.waiting.empty() && there.HasValue(key)) return false;
     waits += slot.waiting.size() + slot.at_barrier.size();
     for (const auto& [number, waiter] : slot.waiting) bytes += waiter.cost;
-    for (const auto& [number, waiter] : slot.at_barrier) bytes += waiter.cost;
+    for (const auto& [number, waiter] : slot.at_barrier) {
+      if (waiter.barrier_size <= 0) return false;
+      bytes += waiter.cost;
+    }
   }
   return waits_ == waits && bytes_ == bytes;
 }

@@ -28,7 +28,7 @@ namespace lockstep::tcpstore {
 //
 // Invariants: (1) the key at which a wait is kept has no value, but perhaps a queue whose values
 // are others' to take; (2) each wait is answered once, unless it is cancelled or its connection
-// leaves.
+// leaves; (3) the size of a barrier at which somebody waits is above 0.
 //
 // Threads: thread-compatible. Bounds: how many waits a connection has is bounded by whoever parks
 // them.
@@ -61,7 +61,7 @@ class StoreWaits {
 
   // keys[at] is missing.
   void Park(Time now, ConnectionId connection, const Keys& keys, size_t at);
-  // Until `Counted` says that many. It waits for no value.
+  // Until `Counted` says that many, which is more than 0. It waits for no value.
   void ParkAtBarrier(Time now, ConnectionId connection, const Barrier& barrier);
 
   // The key has a value: whoever waits for it is answered, or moves on.
@@ -76,9 +76,10 @@ class StoreWaits {
   // Cancelled, or its connection left: nothing of it is answered.
   void Forget(ConnectionId connection);
 
-  // Each of its waits, with the key that it is kept at.
-  using WaitVisitor =
-      absl::FunctionRef<void(const std::string& key, const Slot& slot, const Waiter& waiter)>;
+  // Each of its waits, with the key that it is kept at and those among whom it waits there:
+  // `barrier` says which of the slot's two lists that is.
+  using WaitVisitor = absl::FunctionRef<void(const std::string& key, bool barrier,
+                                             const Waiters& among, const Waiter& waiter)>;
   // In no order. `visit` must not change the waits.
   void ForEachOf(ConnectionId connection, WaitVisitor visit) const;
 
@@ -90,7 +91,8 @@ class StoreWaits {
   // By the key that is waited for; none is empty.
   const absl::node_hash_map<std::string, Slot>& slots() const { return slots_; }
 
-  // Invariant (1), and that no wait is counted twice or forgotten, by looking at everything.
+  // Invariants (1) and (3), and that no wait is counted twice or forgotten, by looking at
+  // everything.
   bool InvariantsHold(const KeySpace& there) const;
 
  private:

@@ -30,7 +30,7 @@ struct AwaitedView {
   Time since;  // of the oldest
   std::vector<WaiterView> first_waiters;
   std::optional<int32_t> rank;  // whose key it is, by its name
-  // Of a barrier: how many there have to be, and how many came; else 0.
+  // Of a barrier: how many there have to be, at least 1, and how many came; else 0.
   int64_t barrier_size = 0;
   int64_t arrived = 0;
 };
