@@ -71,6 +71,7 @@ Outcome Converse(std::string_view bytes, size_t piece) {
     if (*next) {
       effects.Clear();
       store.Handle(Time(), kUnderTest, command, effects);
+      while (store.lists()) store.ListSome(effects);
       for (const tcpstore::Reply& reply : effects.replies) {
         if (reply.to == kUnderTest) outbox.Push(reply.answer);
       }

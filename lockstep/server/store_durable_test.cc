@@ -155,6 +155,33 @@ TEST_F(HeldStoreTest, WhatWaitsForTheDiskIsBounded) {
   disk.join();
 }
 
+TEST_F(HeldStoreTest, ALongListComesWhenWhatItTellsOfIsDurable) {
+  constexpr int64_t kKeys = 5000;
+  std::string sets = "\x0b" + Number(kKeys);
+  std::string names = Number(kKeys);
+  for (int64_t i = 0; i < kKeys; ++i) {
+    const std::string key = "/" + std::to_string(100'000 + i);
+    sets += Text(key) + Text("");
+    names += Text(key);
+  }
+  TorchClient lists(host_.address());
+  lists.Send(sets + "\x11" + GetBytes("/100000"));
+  AwaitTaken(2);
+  TorchClient leaves(host_.address());
+  leaves.Send("\x11");
+  AwaitTaken(3);
+  EXPECT_FALSE(lists.HasCome());
+  Sync();
+  EXPECT_TRUE(lists.Receive(names.size()) == names);
+  EXPECT_EQ(lists.Receive(8), Text("")) << "its next command was taken behind the list";
+  EXPECT_TRUE(leaves.Receive(names.size()) == names);
+  leaves.Send("\x11");
+  AwaitTaken(5);
+  OnLoop([this] { EXPECT_TRUE(host_.Open(2).ok()); });
+  lists.TrySend(GetBytes("/100000"));
+  EXPECT_EQ(lists.Receive(), "") << "the list of a store that is over harms nobody";
+}
+
 TEST_F(HeldStoreTest, WhatIsHeldForAnOlderAttemptIsDropped) {
   TorchClient old(host_.address());
   old.Send(AddBytes("/n", 5));

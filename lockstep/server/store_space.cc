@@ -58,6 +58,7 @@ void StoreSpace::Settle(tcpstore::Effects& effects) {
   waits ? Hold(effects) : listener_.CarryOut(effects);
   Count();
   FreeGone();
+  MakeLists();
 }
 
 void StoreSpace::Hold(tcpstore::Effects& effects) {
@@ -105,6 +106,26 @@ void StoreSpace::FreeGone() {
   if (!store_.has_gone()) return;
   auto gone = std::make_unique<tcpstore::GoneKeys>(store_.TakeGone());
   runtime::RunInTurns(loop_, [gone = std::move(gone)] { return gone->FreeSome(); });
+}
+
+void StoreSpace::MakeLists() {
+  if (!store_.lists() || std::exchange(lists_, true)) return;
+  // In turns of their own: this one may be another connection's.
+  loop_.Post([this, alive = std::weak_ptr(alive_)] {
+    if (alive.expired()) return;
+    runtime::RunInTurns(loop_, [this, alive] { return !alive.expired() && ListSome(); });
+  });
+}
+
+bool StoreSpace::ListSome() {
+  tcpstore::Effects effects;
+  if (store_.lists()) store_.ListSome(effects);
+  if (effects.replies.empty() && effects.refusals.empty()) {
+    Count();  // of the list so far
+  } else {
+    Settle(effects);
+  }
+  return lists_ = store_.lists();
 }
 
 void StoreSpace::Count() {

@@ -53,7 +53,8 @@ class StoreSpace {
   void Handle(Time now, tcpstore::ConnectionId from, const tcpstore::Command& command,
               tcpstore::Effects& out);
   // Carries out what the store said: at once, or when what it tells of is durable. Tells the
-  // account what is held, and frees what was forgotten in as many turns as that takes.
+  // account what is held, frees what was forgotten, and makes the lists that were asked for, in as
+  // many turns as that takes.
   void Settle(tcpstore::Effects& effects);
   // The store is over: forgets its keys, and answers nobody.
   void Discard();
@@ -64,6 +65,9 @@ class StoreSpace {
   void Hold(tcpstore::Effects& effects);
   void LetGo(const tcpstore::Effects& effects, size_t bytes, bool durable);
   void FreeGone();
+  void MakeLists();
+  // A slice of a list; false: no list is asked for any more.
+  bool ListSome();
   // Why a client may not have so many bytes more for a long request; empty: it may.
   std::string LimitOf(size_t bytes) const;
 
@@ -77,6 +81,7 @@ class StoreSpace {
   size_t held_ = 0;
   size_t held_bytes_ = 0;
   bool paused_ = false;
+  bool lists_ = false;  // `ListSome` is called in turns
   // Gone with the space, for what is still held then.
   const std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);
   net::TorchStoreListener listener_;

@@ -9,6 +9,12 @@ size_t SizeOf(const ValuePtr& value) { return value ? value->size() : 0; }
 
 }  // namespace
 
+void PackName(absl::string_view name, std::string& packed) {
+  const uint64_t size = name.size();
+  packed.append(reinterpret_cast<const char*>(&size), sizeof(size));
+  packed.append(name.data(), name.size());
+}
+
 // Numbers and the like cost nothing beside their answer.
 size_t ValueBytesOf(const Answer& answer) {
   return std::visit(
@@ -22,7 +28,7 @@ size_t ValueBytesOf(const Answer& answer) {
         } else if constexpr (std::is_same_v<Is, Values>) {
           for (const ValuePtr& value : is.values) bytes += SizeOf(value);
         } else if constexpr (std::is_same_v<Is, KeyNames>) {
-          for (const std::string& key : is.keys) bytes += key.size();
+          for (const ValuePtr& slice : is.packed) bytes += slice->size();
         }
         return bytes;
       },

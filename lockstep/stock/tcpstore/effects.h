@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "lockstep/base/time.h"
 #include "lockstep/stock/tcpstore/commands.h"
 #include "lockstep/stock/tcpstore/records.h"
@@ -38,9 +39,14 @@ struct Popped {
   int64_t length = 0;
   ValuePtr value;
 };
+// Of all keys, in order. Packed as they go out, since there may be so many that to go through them
+// again would take too long for one turn.
 struct KeyNames {
-  std::vector<std::string> keys;
+  size_t count = 0;
+  std::vector<ValuePtr> packed;  // one slice after the other, see PackName
 };
+// Behind what is packed: the name behind its length, in 8 bytes as torch's protocol has them.
+void PackName(absl::string_view name, std::string& packed);
 
 using Answer = std::variant<Readiness, WaitCancelled, Number, Echo, Value, SentValue, Values,
                             Popped, KeyNames>;

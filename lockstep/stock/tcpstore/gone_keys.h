@@ -7,12 +7,15 @@
 #include <string>
 #include <utility>
 
+#include "absl/container/btree_map.h"
 #include "absl/container/flat_hash_map.h"
 #include "lockstep/stock/tcpstore/records.h"
 
 namespace lockstep::tcpstore {
 
-using KeyTable = absl::flat_hash_map<std::string, ValuePtr>;
+// In order, so that a list of all keys can be made in slices while they change; and no key that is
+// added moves all the others, which a table of a million that grows does.
+using KeyTable = absl::btree_map<std::string, ValuePtr>;
 using Queue = std::deque<ValuePtr>;
 using QueueTable = absl::flat_hash_map<std::string, Queue>;
 
@@ -43,7 +46,6 @@ class GoneKeys {
   std::deque<KeyTable> keys_;
   std::deque<QueueTable> queues_;
   // Where the first table's freeing goes on, so that no place is looked at twice.
-  std::optional<KeyTable::iterator> next_key_;
   std::optional<QueueTable::iterator> next_queue_;
 };
 

@@ -1,6 +1,5 @@
 #include "lockstep/stock/tcpstore/key_space.h"
 
-#include <algorithm>
 #include <memory>
 #include <variant>
 
@@ -41,6 +40,10 @@ void KeySpace::Put(const Place& place, ValuePtr value) {
   // The new value is counted before the old one is taken off: the sum never falls below zero.
   bytes_ += value->size();
   bytes_ = stored ? bytes_ - stored->size() : bytes_ + key.size();
+  if (!stored) {
+    name_bytes_ += key.size();
+    if (IsOfGroup(key)) group_name_bytes_ += key.size();
+  }
   stored = std::move(value);
   // Unsigned, so a value that became shorter comes out right in the sum.
   if (IsOfGroup(key)) group_bytes_ += bytes_ - before;
@@ -64,7 +67,11 @@ bool KeySpace::Delete(absl::string_view key) {
   const size_t bytes = found->first.size() + found->second->size();
   LOCKSTEP_DCHECK(bytes_ >= bytes && (!IsOfGroup(key) || group_bytes_ >= bytes));
   bytes_ -= bytes;
-  if (IsOfGroup(key)) group_bytes_ -= bytes;
+  name_bytes_ -= key.size();
+  if (IsOfGroup(key)) {
+    group_bytes_ -= bytes;
+    group_name_bytes_ -= key.size();
+  }
   values.erase(found);
   return true;
 }
@@ -101,6 +108,7 @@ void KeySpace::ForgetAll() {
   gone_.Add(std::exchange(queues_, {}));
   queued_ = 0;
   bytes_ = 0;
+  name_bytes_ = 0;
 }
 
 size_t KeySpace::ForgetGroup() {
@@ -109,6 +117,7 @@ size_t KeySpace::ForgetGroup() {
   gone_.Add(std::exchange(group_keys_, {}));
   LOCKSTEP_DCHECK(bytes_ >= group_bytes_);
   bytes_ -= std::exchange(group_bytes_, 0);
+  name_bytes_ -= std::exchange(group_name_bytes_, 0);
   return count;
 }
 
@@ -171,37 +180,32 @@ std::vector<Record> KeySpace::Snapshot() const {
   return records;
 }
 
-std::vector<std::string> KeySpace::Names() const {
-  std::vector<std::string> names;
-  names.reserve(keys());
-  for (const KeyTable* values : {&keys_, &group_keys_}) {
-    for (const auto& [key, value] : *values) names.push_back(key);
+void KeySpace::VisitNames(absl::string_view from, NameVisitor visit) const {
+  auto key = keys_.lower_bound(from);
+  auto of_group = group_keys_.lower_bound(from);
+  while (key != keys_.end() || of_group != group_keys_.end()) {
+    // No key is in both.
+    const bool group_next =
+        key == keys_.end() || (of_group != group_keys_.end() && of_group->first < key->first);
+    if (!visit(group_next ? (of_group++)->first : (key++)->first)) return;
   }
-  // The tables have no order, and an answer may not depend on how they happen to lie.
-  std::sort(names.begin(), names.end());
-  return names;
 }
 
-// As long as `Names` would be, without making them.
-size_t KeySpace::NameBytes() const {
-  size_t bytes = 0;
-  for (const KeyTable* values : {&keys_, &group_keys_}) {
-    for (const auto& [key, value] : *values) bytes += key.size();
-  }
-  return bytes;
-}
-
-// (1) and (2) by counting all again, (3) and (4) as they are met.
+// (1), (2) and (5) by counting all again, (3) and (4) as they are met.
 bool KeySpace::InvariantsHold() const {
   size_t bytes = 0;
   size_t group_bytes = 0;
   size_t queued = 0;
+  size_t names = 0;
+  size_t group_names = 0;
   for (const auto& [key, value] : keys_) {
     if (IsOfGroup(key)) return false;
+    names += key.size();
     bytes += key.size() + value->size();
   }
   for (const auto& [key, value] : group_keys_) {
     if (!IsOfGroup(key)) return false;
+    group_names += key.size();
     group_bytes += key.size() + value->size();
   }
   for (const auto& [key, queue] : queues_) {
@@ -210,7 +214,8 @@ bool KeySpace::InvariantsHold() const {
     queued += queue.size();
     for (const ValuePtr& value : queue) bytes += value->size();
   }
-  return bytes_ == bytes + group_bytes && group_bytes_ == group_bytes && queued_ == queued;
+  return bytes_ == bytes + group_bytes && group_bytes_ == group_bytes && queued_ == queued &&
+         name_bytes_ == names + group_names && group_name_bytes_ == group_names;
 }
 
 }  // namespace lockstep::tcpstore

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "lockstep/stock/tcpstore/gone_keys.h"
@@ -14,7 +15,7 @@
 
 namespace lockstep::tcpstore {
 
-// Keys are bytes, without order or directories. A queue is kept beside the value under the same
+// Keys are bytes, in order, without directories. A queue is kept beside the value under the same
 // key; it is there as long as it holds something, which counts as the key's existence.
 //
 // Owns the tables, and those that were forgotten until somebody takes them to free them in slices.
@@ -22,7 +23,8 @@ namespace lockstep::tcpstore {
 //
 // Invariants: (1) `bytes` is the sum over all keys, values and queued values; (2) `size` counts
 // values and queued values; (3) no queue is empty; (4) the keys of the default process group
-// (IsOfGroup) are in a table of their own, so that all of them are forgotten at once.
+// (IsOfGroup) are in a table of their own, so that all of them are forgotten at once; (5)
+// `NameBytes` is the sum over all keys with values.
 //
 // Threads: thread-compatible. Bounds: the store's, who asks StoreRoom first.
 class KeySpace {
@@ -70,16 +72,18 @@ class KeySpace {
   // Records that make an empty one hold the same; values are shared.
   std::vector<Record> Snapshot() const;
 
-  // Of all keys with values, in order; and how long those are together.
-  std::vector<std::string> Names() const;
-  size_t NameBytes() const;  // of those names
+  // Those of all keys with values, from `from` on, in order, until `visit` says false. It must not
+  // change the keys.
+  using NameVisitor = absl::FunctionRef<bool(absl::string_view name)>;
+  void VisitNames(absl::string_view from, NameVisitor visit) const;
+  size_t NameBytes() const { return name_bytes_; }  // of those names
 
   size_t keys() const { return keys_.size() + group_keys_.size(); }  // with a value
   size_t queues() const { return queues_.size(); }                   // that hold something
   size_t size() const { return keys() + queued_; }                   // values and queued values
   size_t bytes() const { return bytes_; }  // of keys, values and queued values
 
-  // Invariants (1) to (4), by looking at everything.
+  // Invariants (1) to (5), by looking at everything.
   bool InvariantsHold() const;
 
  private:
@@ -98,13 +102,14 @@ class KeySpace {
   absl::Status ApplyTo(const record::Cleared& record);
   absl::Status ApplyTo(const record::GroupCleared& record);
 
-  // None of these is iterated for effects.
   KeyTable keys_;
   KeyTable group_keys_;
-  QueueTable queues_;
+  QueueTable queues_;  // never iterated for effects
   size_t queued_ = 0;
   size_t bytes_ = 0;
   size_t group_bytes_ = 0;  // of those, in group_keys_
+  size_t name_bytes_ = 0;
+  size_t group_name_bytes_ = 0;  // of those, in group_keys_
   GoneKeys gone_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "gmock/gmock.h"
 
@@ -62,13 +63,42 @@ TEST(KeySpace, TheGroupIsForgottenByItself) {
   EXPECT_TRUE(keys.InvariantsHold());
 }
 
+std::vector<std::string> NamesFrom(const KeySpace& keys, absl::string_view from, size_t max = 100) {
+  std::vector<std::string> names;
+  keys.VisitNames(from, [&](absl::string_view name) {
+    names.emplace_back(name);
+    return names.size() < max;
+  });
+  return names;
+}
+
 TEST(KeySpace, NamesAreInOrderWhicheverTableTheyAreIn) {
   KeySpace keys;
   keys.Put("/z", Of(""));
   keys.Put("/default_pg/a", Of(""));
   keys.Put("/a", Of(""));
-  EXPECT_THAT(keys.Names(), ElementsAre("/a", "/default_pg/a", "/z"));
-  EXPECT_EQ(keys.NameBytes(), 2u + 13 + 2);
+  EXPECT_THAT(NamesFrom(keys, ""), ElementsAre("/a", "/default_pg/a", "/z"));
+  EXPECT_THAT(NamesFrom(keys, "/b"), ElementsAre("/default_pg/a", "/z"));
+  EXPECT_THAT(NamesFrom(keys, "/default_pg/b"), ElementsAre("/z"));
+  EXPECT_THAT(NamesFrom(keys, "", 2), ElementsAre("/a", "/default_pg/a"));
+}
+
+TEST(KeySpace, KnowsHowLongItsNamesAre) {
+  KeySpace keys;
+  keys.Put("/z", Of("1"));
+  keys.Put("/z", Of("2"));
+  keys.Put("/default_pg/a", Of(""));
+  keys.Put("/default_pg/b", Of(""));
+  keys.Push("/q", Of(""));
+  EXPECT_EQ(keys.NameBytes(), 2u + 13 + 13) << "which are those of keys with values";
+  keys.Delete("/default_pg/b");
+  EXPECT_EQ(keys.NameBytes(), 2u + 13);
+  EXPECT_TRUE(keys.InvariantsHold());
+  keys.ForgetGroup();
+  EXPECT_EQ(keys.NameBytes(), 2u);
+  keys.ForgetAll();
+  EXPECT_EQ(keys.NameBytes(), 0u);
+  EXPECT_TRUE(keys.InvariantsHold());
 }
 
 TEST(KeySpace, ARecordThatCannotFollowIsRefused) {

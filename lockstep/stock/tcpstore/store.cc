@@ -21,6 +21,11 @@ ValuePtr MakeValue(absl::string_view bytes) {
 
 size_t SizeOf(const ValuePtr& value) { return value ? value->size() : 0; }
 
+std::string TooLongList(size_t names, size_t bytes, size_t bytes_max) {
+  return absl::StrCat("the names of ", names, " keys are ", bytes,
+                      " bytes, over the limit torch_answer_bytes_max (", bytes_max, ")");
+}
+
 }  // namespace
 
 void Store::Connected(ConnectionId connection, std::string peer) {
@@ -29,6 +34,7 @@ void Store::Connected(ConnectionId connection, std::string peer) {
 
 void Store::Handle(Time now, ConnectionId from, const Command& command, Effects& out) {
   LOCKSTEP_CHECK(clients_.Has(from));
+  LOCKSTEP_DCHECK(!listings_.Has(from));
   // Before the command: what it does may be seen by whoever is woken now.
   if (clients_.AnyWoken()) {
     for (const std::string& queue : clients_.Asks(from, command)) Offer(queue, out);
@@ -41,6 +47,7 @@ void Store::Handle(Time now, ConnectionId from, const Command& command, Effects&
 void Store::Left(ConnectionId connection, Effects& out) {
   // Its waits first, so that a value it was woken for is not offered to itself.
   waits_.Forget(connection);
+  listings_.Forget(connection);
   for (const std::string& queue : clients_.Left(connection)) Offer(queue, out);
   LOCKSTEP_DCHECK(!pace_.IsDue(size() + waits_.size()) || InvariantsHold());
 }
@@ -98,7 +105,7 @@ void Store::Do(Call& call, const Set& command) {
   keys_.Set(place, MakeValue(command.value), call.out.records);
   // Nobody waits for a key that had a value.
   if (!is_new) return;
-  TellWaiters(command.key, call.out);
+  waits_.KeySet(command.key, keys_.now(), call.out);
   clients_.MadeKey(call.from, command.key);
 }
 
@@ -118,7 +125,7 @@ void Store::Do(Call& call, const CompareSet& command) {
   // Its own answer first, as torch's server sends them.
   call.Answer(Value{desired});
   keys_.Set(place, desired, call.out.records);
-  TellWaiters(command.key, call.out);
+  waits_.KeySet(command.key, keys_.now(), call.out);
   clients_.MadeKey(call.from, command.key);
 }
 
@@ -154,7 +161,7 @@ void Store::Do(Call& call, const Add& command) {
   if (!number) return;
   // Its own answer first, then those who waited for the key, then those who counted on it.
   call.Answer(Number{*number});
-  TellWaiters(command.key, call.out);
+  waits_.KeySet(command.key, keys_.now(), call.out);
   waits_.Counted(command.key, *number, call.out);
 }
 
@@ -192,7 +199,7 @@ void Store::Do(Call& call, const Append& command) {
   if (!KeysFit(call, command.key, stored ? 0 : 1, command.key.size() + bytes)) return;
   // Before anybody is told, as in Set.
   keys_.Append(command.key, command.value, call.out.records);
-  TellWaiters(command.key, call.out);
+  waits_.KeySet(command.key, keys_.now(), call.out);
   clients_.MadeKey(call.from, command.key);
 }
 
@@ -233,7 +240,7 @@ void Store::Do(Call& call, const MultiSet& command) {
   for (const Set& pair : command.pairs) {
     keys_.Set(pair.key, MakeValue(pair.value), call.out.records);
   }
-  for (const Set& pair : command.pairs) TellWaiters(pair.key, call.out);
+  for (const Set& pair : command.pairs) waits_.KeySet(pair.key, keys_.now(), call.out);
 }
 
 void Store::Do(Call& call, const CancelWait& /*command*/) {
@@ -278,17 +285,31 @@ void Store::Do(Call& call, const QueueLength& command) {
 
 void Store::Do(Call& call, const ListKeys& /*command*/) {
   // Their size before the names themselves: an answer that is refused costs no memory.
-  const size_t count = keys_.now().keys();
-  const size_t bytes = keys_.now().NameBytes();
-  if (bytes > options_.answer_bytes_max) {
-    return call.Refuse(absl::StrCat("the names of ", count, " keys are ", bytes,
-                                    " bytes, over the limit torch_answer_bytes_max (",
-                                    options_.answer_bytes_max, ")"));
+  const KeySpace& keys = keys_.now();
+  if (keys.NameBytes() > options_.answer_bytes_max) {
+    return call.Refuse(TooLongList(keys.keys(), keys.NameBytes(), options_.answer_bytes_max));
   }
-  // The names, and once more as they go out.
-  const size_t cost = 2 * bytes + count * kAnsweredBytes;
-  if (!Fits(call, absl::StrCat("an answer of ", count, " names"), cost)) return;
-  call.Answer(KeyNames{keys_.now().Names()});
+  const size_t cost = KeyListings::CostOf(keys);
+  if (!Fits(call, absl::StrCat("an answer of ", keys.keys(), " names"), cost)) return;
+  if (KeyListings::IsLong(keys)) return listings_.Add(call.from, cost);
+  // A short one does not wait for those that are being made.
+  KeyListings at_once;
+  at_once.Add(call.from, cost);
+  call.Answer(at_once.ListSlice(keys, options_.answer_bytes_max)->names);
+}
+
+void Store::ListSome(Effects& out) {
+  LOCKSTEP_DCHECK(lists());
+  std::optional<KeyListings::Ended> ended =
+      listings_.ListSlice(keys_.now(), options_.answer_bytes_max);
+  if (!ended) return;
+  // Keys that were set meanwhile may have made it too long.
+  if (ended->name_bytes > options_.answer_bytes_max) {
+    out.refusals.push_back({ended->connection, TooLongList(ended->names.count, ended->name_bytes,
+                                                           options_.answer_bytes_max)});
+  } else {
+    out.replies.push_back({ended->connection, std::move(ended->names)});
+  }
 }
 
 void Store::Do(Call& call, const Barrier& command) {
@@ -304,7 +325,7 @@ void Store::Do(Call& call, const Barrier& command) {
     waits_.ParkAtBarrier(call.now, call.from, command);
   }
   // A barrier counts by a key, for which others may wait as for any.
-  TellWaiters(command.key, call.out);
+  waits_.KeySet(command.key, keys_.now(), call.out);
   waits_.Counted(command.key, *count, call.out);
 }
 

@@ -16,6 +16,7 @@
 #include "lockstep/stock/tcpstore/commands.h"
 #include "lockstep/stock/tcpstore/effects.h"
 #include "lockstep/stock/tcpstore/gone_keys.h"
+#include "lockstep/stock/tcpstore/key_listing.h"
 #include "lockstep/stock/tcpstore/options.h"
 #include "lockstep/stock/tcpstore/recorded_keys.h"
 #include "lockstep/stock/tcpstore/store_room.h"
@@ -27,7 +28,8 @@ namespace lockstep::tcpstore {
 
 // Does what torch's TCPStore server does, command by command (docs/protocols/tcpstore.md has the
 // rows). It joins machines of one job each: RecordedKeys hold what is there, StoreWaits who waits
-// for what, Clients who is connected, and StoreRoom says what does not fit.
+// for what, KeyListings which lists are being made, Clients who is connected, and StoreRoom says
+// what does not fit.
 //
 // Invariants, beside those of its parts: (1) nobody waits for a key that has a value; (2) a queued
 // value for which a waiter was woken that then did not take it wakes the next one: no queue holds
@@ -47,6 +49,10 @@ class Store {
   // Answers it, parks it, or refuses it, which changes nothing but ends the connection. `from` is
   // connected. Those who are woken are answered in the order in which they came.
   void Handle(Time now, ConnectionId from, const Command& command, Effects& out);
+  // Lists of many keys are answered later: while `lists`, `ListSome` makes one slice, and answers
+  // when that was the last. Whom a list is made for asks for nothing before it has that answer.
+  bool lists() const { return !listings_.empty(); }
+  void ListSome(Effects& out);
   // It is forgotten with its waits.
   void Left(ConnectionId connection, Effects& out);
 
@@ -79,7 +85,8 @@ class Store {
   size_t bytes() const { return keys_.now().bytes(); }  // of keys, values and queued values
   // What it holds, as it costs.
   size_t memory() const {
-    return bytes() + size() * KeySpace::kValueBytes + waits_.bytes() + clients_.memory();
+    return bytes() + size() * KeySpace::kValueBytes + waits_.bytes() + clients_.memory() +
+           listings_.bytes();
   }
 
  private:
@@ -124,8 +131,6 @@ class Store {
 
   // The number after adding; nothing: it was refused.
   std::optional<int64_t> AddTo(Call& call, absl::string_view key, int64_t amount);
-  // There is a value now: whoever waits for the key is told.
-  void TellWaiters(absl::string_view key, Effects& out) { waits_.KeySet(key, keys_.now(), out); }
   // Wakes one who waits for the queue, if it holds anything.
   void Offer(const std::string& queue, Effects& out);
   bool InvariantsHold() const;
@@ -133,6 +138,7 @@ class Store {
   const StoreOptions options_;
   RecordedKeys keys_;
   StoreWaits waits_;
+  KeyListings listings_;
   Clients clients_;
   StoreRoom room_;
   CheckPace pace_;

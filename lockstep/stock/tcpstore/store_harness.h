@@ -1,6 +1,7 @@
 // Tests only: a store, and what its clients were told, as short texts.
 #pragma once
 
+#include <cstring>
 #include <map>
 #include <string>
 #include <utility>
@@ -16,6 +17,20 @@
 namespace lockstep::tcpstore {
 
 inline std::string TextOf(const ValuePtr& value) { return value ? *value : "-"; }
+
+inline std::vector<std::string> NamesIn(const KeyNames& names) {
+  std::vector<std::string> all;
+  for (const ValuePtr& slice : names.packed) {
+    for (size_t at = 0; at < slice->size();) {
+      uint64_t size = 0;
+      std::memcpy(&size, slice->data() + at, sizeof(size));
+      all.push_back(slice->substr(at + sizeof(size), size));
+      at += sizeof(size) + size;
+    }
+  }
+  EXPECT_EQ(all.size(), names.count);
+  return all;
+}
 
 // "00", "1", "key=..." and so on: what an answer says.
 inline std::string TextOf(const Answer& answer) {
@@ -36,7 +51,7 @@ inline std::string TextOf(const Answer& answer) {
     std::string operator()(const Popped& is) const {
       return absl::StrCat(is.length, " ", TextOf(is.value));
     }
-    std::string operator()(const KeyNames& is) const { return absl::StrJoin(is.keys, ","); }
+    std::string operator()(const KeyNames& is) const { return absl::StrJoin(NamesIn(is), ","); }
   };
   return std::visit(Say(), answer);
 }
@@ -57,6 +72,8 @@ class StoreHarness : public ::testing::Test {
     Effects effects;
     now_ = now_ + absl::Seconds(1);
     store_.Handle(now_, Client(client), command, effects);
+    // Whoever asks for a list waits for it.
+    while (std::holds_alternative<ListKeys>(command) && store_.lists()) store_.ListSome(effects);
     return Told(effects);
   }
 

@@ -203,6 +203,56 @@ TEST_F(StoreTest, CountAndListTellOfValuesOnly) {
   EXPECT_THAT(Do(1, ListKeys{}), ElementsAre("1: /a,/b"));
 }
 
+TEST_F(StoreTest, AListOfManyKeysIsMadeInSlicesAndThenAnswered) {
+  constexpr size_t kKeys = 2 * KeyListings::kNamesSliceMax + 1;
+  for (size_t i = 0; i < kKeys; ++i) Do(1, Set{absl::StrCat("/", i), ""});
+  const size_t before = store_.memory();
+  Effects effects;
+  store_.Handle(now_, Client(1), ListKeys{}, effects);
+  EXPECT_THAT(effects.replies, IsEmpty());
+  EXPECT_TRUE(store_.lists());
+  EXPECT_GT(store_.memory(), before + kKeys * 8) << "its room is taken before it is made";
+  size_t slices = 0;
+  for (; store_.lists(); ++slices) {
+    EXPECT_THAT(effects.replies, IsEmpty());
+    store_.ListSome(effects);
+    EXPECT_THAT(Do(2, Get{"/1"}), ElementsAre("2: ")) << "others are served between";
+  }
+  EXPECT_EQ(slices, 3u);
+  ASSERT_EQ(effects.replies.size(), 1u);
+  EXPECT_EQ(effects.replies[0].to, Client(1));
+  EXPECT_EQ(NamesIn(std::get<KeyNames>(effects.replies[0].answer)).size(), kKeys);
+}
+
+TEST_F(StoreTest, AListForAClientThatLeavesIsForgotten) {
+  for (size_t i = 0; i <= KeyListings::kNamesSliceMax; ++i) Do(1, Set{absl::StrCat("/", i), ""});
+  Do(2, Ping{1});
+  Effects effects;
+  store_.Handle(now_, Client(2), ListKeys{}, effects);
+  store_.ListSome(effects);
+  EXPECT_TRUE(store_.lists());
+  EXPECT_THAT(Leave(2), IsEmpty());
+  EXPECT_FALSE(store_.lists());
+}
+
+class ShortAnswersTest : public StoreHarness {
+ protected:
+  ShortAnswersTest() : StoreHarness({.answer_bytes_max = 10'000}) {}
+};
+
+TEST_F(ShortAnswersTest, AListThatBecomesTooLongWhileItIsMadeIsRefused) {
+  size_t i = 1000;
+  while (store_.bytes() < 10'000) Do(1, Set{absl::StrCat("/", i++), ""});
+  Effects effects;
+  store_.Handle(now_, Client(1), ListKeys{}, effects);
+  ASSERT_TRUE(store_.lists());
+  Do(2, Set{"/9999", ""});
+  while (store_.lists()) store_.ListSome(effects);
+  EXPECT_THAT(Told(effects), ElementsAre("1: closed"));
+  EXPECT_THAT(why_, HasSubstr("torch_answer_bytes_max (10000)"));
+  EXPECT_THAT(Do(2, ListKeys{}), ElementsAre("2: closed")) << "as one that is too long already";
+}
+
 TEST_F(StoreTest, DeleteSaysWhetherItWasThere) {
   Do(1, Set{"/a", "1"});
   EXPECT_THAT(Do(1, DeleteKey{"/a"}), ElementsAre("1: 1"));

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <utility>
+#include <variant>
 
 #include "absl/types/span.h"
 #include "asio/buffer.hpp"
@@ -76,8 +77,19 @@ void TorchStoreConnection::GoOn() {
 
 absl::StatusOr<bool> TorchStoreConnection::Next(tcpstore::Command& command) {
   absl::StatusOr<bool> whole = reader_.Next(command);
-  if (whole.ok() && *whole) ++commands_;
+  if (!whole.ok() || !*whole) return whole;
+  ++commands_;
+  // Its answers are sent in order, and this one may take the store many turns.
+  if (std::holds_alternative<tcpstore::ListKeys>(command)) intake_ = Intake::kAwaitsNames;
   return whole;
+}
+
+bool TorchStoreConnection::Push(const tcpstore::Answer& answer) {
+  outbox_.Push(answer);
+  if (!std::holds_alternative<tcpstore::KeyNames>(answer)) return false;
+  LOCKSTEP_DCHECK(intake_ == Intake::kAwaitsNames);
+  intake_ = Intake::kIdle;
+  return true;
 }
 
 bool TorchStoreConnection::QueueToSend() {
@@ -95,6 +107,7 @@ bool TorchStoreConnection::LeaveQueue() {
 TorchStoreConnection::Sent TorchStoreConnection::Send(std::vector<absl::string_view>& pieces) {
   LOCKSTEP_DCHECK(stage_ != Stage::kClosed);
   asio::error_code error;
+  runtime::TurnBudget budget;
   while (!outbox_.empty()) {
     outbox_.Peek(kPiecesMax, pieces);
     std::array<asio::const_buffer, kPiecesMax> buffers;
@@ -106,6 +119,8 @@ TorchStoreConnection::Sent TorchStoreConnection::Send(std::vector<absl::string_v
     if (error == asio::error::would_block && stage_ != Stage::kRefused) return Sent::kFull;
     if (error) return Sent::kBroken;
     outbox_.Sent(sent);
+    // A reader that is as fast as this must not keep the loop with a long answer.
+    if (stage_ != Stage::kRefused && !outbox_.empty() && budget.Spent()) return Sent::kFull;
   }
   return Sent::kAll;
 }

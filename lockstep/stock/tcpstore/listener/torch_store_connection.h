@@ -75,9 +75,10 @@ class TorchStoreConnection : public std::enable_shared_from_this<TorchStoreConne
 
   // Whether commands are taken from it, and their answers have room.
   bool takes_commands() const {
-    return stage_ < Stage::kDeaf && outbox_.bytes() <= kUnreadBytesMax;
+    return stage_ < Stage::kDeaf && idle() && outbox_.bytes() <= kUnreadBytesMax;
   }
-  // Nothing on the way in is waited for: neither bytes, nor a turn, nor leave to go on.
+  // Nothing on the way in is waited for: neither bytes, nor a turn, nor leave to go on, nor the
+  // answer to a command that takes many turns.
   bool idle() const { return intake_ == Intake::kIdle; }
 
   // Waits for more bytes and calls `done` when they are in. Only when `idle`.
@@ -90,14 +91,15 @@ class TorchStoreConnection : public std::enable_shared_from_this<TorchStoreConne
   void GoOn();
 
   // Reads the next command. False: it is not whole. An error says why the connection is to be
-  // refused; see CommandReader::Next.
+  // refused; see CommandReader::Next. After ListKeys it is not idle until that is answered.
   absl::StatusOr<bool> Next(tcpstore::Command& command);
   size_t pending() const { return reader_.pending(); }  // bytes of a request that is not whole
 
   // --- Answers ---
 
-  // Behind what waits; `QueueToSend` says whether somebody has to send it.
-  void Push(const tcpstore::Answer& answer) { outbox_.Push(answer); }
+  // Behind what waits; `QueueToSend` says whether somebody has to send it. True: it is idle again,
+  // since its list of keys is among it, and the caller goes on.
+  bool Push(const tcpstore::Answer& answer);
   bool has_unsent() const { return !outbox_.empty(); }
 
   // True: the caller is to `Send` soon, which has not been said since the last time. False: someone
@@ -106,8 +108,8 @@ class TorchStoreConnection : public std::enable_shared_from_this<TorchStoreConne
   // Whether `QueueToSend` is still to be honoured; ends it.
   bool LeaveQueue();
 
-  // What `Send` came to: all is out; the socket is full; the other end is gone, or is refused and
-  // does not read.
+  // What `Send` came to: all is out; the socket is full, or the turn is over; the other end is
+  // gone, or is refused and does not read.
   enum class Sent { kAll, kFull, kBroken };
   // Sends what fits. `pieces`: memory for it to use.
   Sent Send(std::vector<absl::string_view>& pieces);
@@ -126,7 +128,7 @@ class TorchStoreConnection : public std::enable_shared_from_this<TorchStoreConne
   bool Recount();
 
  private:
-  enum class Intake { kIdle, kReads, kAwaitsTurn, kHeldUp };
+  enum class Intake { kIdle, kReads, kAwaitsTurn, kHeldUp, kAwaitsNames };
   enum class Output { kIdle, kQueued, kAwaitsRoom };
 
   const tcpstore::ConnectionId id_;

@@ -154,8 +154,9 @@ void TorchStoreListener::CarryOut(const tcpstore::Effects& effects) {
   for (const tcpstore::Reply& reply : effects.replies) {
     const ConnectionPtr connection = connections_.Find(reply.to);
     if (connection == nullptr || connection->stage() == Stage::kRefused) continue;
-    connection->Push(reply.answer);
+    const bool goes_on = connection->Push(reply.answer);
     unsent_.Add(connection);
+    if (goes_on) GoOn(connection, /*whole=*/true);
   }
   // After the answers: those that a refused connection got before leave first.
   for (const tcpstore::Refusal& refusal : effects.refusals) {

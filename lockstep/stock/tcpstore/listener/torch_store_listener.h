@@ -42,8 +42,9 @@ struct TorchStoreListenerOptions {
 // Turns bytes into commands and answers into bytes, in order. What was sent in one piece is taken
 // in one piece, and its answers leave in one. A connection whose answers wait to be read is not
 // read on, so that nobody's answers pile up but of one command. After kCommandsPerTurn commands or
-// runtime::TurnBudget::kTime a connection lets the others have their turn. No name is ever looked
-// up here.
+// runtime::TurnBudget::kTime a connection lets the others have their turn. After LIST_KEYS the next
+// command is taken when `CarryOut` has sent the names, which may take the store many turns. No name
+// is ever looked up here.
 //
 // Threads: loop-confined, but everything may be called while the loop does not run. Ownership: the
 // loop and the options outlive it. Destroying it closes all connections and tells nobody. Bounds:

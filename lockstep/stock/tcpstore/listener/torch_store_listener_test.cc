@@ -203,6 +203,48 @@ TEST_F(TorchStoreListenerTest, Finding07_OneClientDoesNotKeepTheOthersFromTheirT
   EXPECT_LE(most_in_a_turn, TorchStoreListener::kCommandsPerTurn);
 }
 
+TEST_F(TorchStoreListenerTest, AnswersShortListsAmongOtherCommands) {
+  Client client = Connect();
+  const std::string list = Op(17);
+  client.Send(list + SetBytes("/b", "1") + SetBytes("/a", "1") + list + list + kPing + list);
+  const std::string names = Number(2) + Text("/a") + Text("/b");
+  const std::string expected = Number(0) + names + names + kPong + names;
+  EXPECT_EQ(client.Receive(expected.size()), expected);
+}
+
+TEST_F(TorchStoreListenerTest, OthersAreServedWhileALongListIsMade) {
+  constexpr size_t kKeys = 3 * tcpstore::KeyListings::kNamesSliceMax;
+  std::string sets;
+  std::string names = Number(kKeys);
+  for (size_t i = 0; i < kKeys; ++i) {
+    const std::string key = "/" + std::to_string(100'000 + i);
+    sets += SetBytes(key, "");
+    names += Text(key);
+  }
+  Client lister = Connect();
+  lister.Send(sets + Op(17) + kPing);
+  bool lists = false;
+  while (!lists) OnLoop([&] { lists = store_.lists(); });
+  Client other = Connect();
+  for (size_t slice = 0; lists; ++slice) {
+    ASSERT_LT(slice, 3u);
+    other.Send(kPing + GetBytes("/100000"));
+    EXPECT_EQ(other.Receive(12), kPong + Text(""));
+    EXPECT_FALSE(lister.Readable(0)) << "its next command has to wait";
+    OnLoop([&] {
+      tcpstore::Effects effects;
+      store_.ListSome(effects);
+      // No commands are taken when the answer comes: the connection waits for that, too.
+      if (!effects.replies.empty()) listener_.Pause();
+      listener_.CarryOut(effects);
+      lists = store_.lists();
+    });
+  }
+  EXPECT_TRUE(lister.Receive(names.size()) == names);
+  OnLoop([this] { listener_.Resume(); });
+  EXPECT_EQ(lister.Receive(4), kPong);
+}
+
 TEST_F(TorchStoreListenerTest, TakesAHandshakeInPieces) {
   Client client(listener_.address().port());
   for (const char byte : kHello + kPing) client.Send(std::string(1, byte));

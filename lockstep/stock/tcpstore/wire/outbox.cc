@@ -50,13 +50,16 @@ void Outbox::PutValue(const machine::ValuePtr& value) {
   if (!value) return PutText("");
   if (value->size() < machine::kSharedBytesMin) return PutText(*value);
   PutInteger(static_cast<uint64_t>(value->size()));
-  // Behind the length, which is in the last piece now.
-  Piece& piece = pieces_.back();
-  piece.shared = value;
   // The store may give it up before it is sent. The first of those who send it counts all of it,
   // each further one less; beside them it is in the store and in the answer.
-  piece.cost = value->size() / static_cast<size_t>(std::max(1L, value.use_count() - 2));
-  shared_cost_ += piece.cost;
+  Share(value, value->size() / static_cast<size_t>(std::max(1L, value.use_count() - 1)));
+}
+
+void Outbox::Share(const machine::ValuePtr& value, size_t cost) {
+  Piece& piece = Last();
+  piece.shared = value;
+  piece.cost = cost;
+  shared_cost_ += cost;
   bytes_ += value->size();
 }
 
@@ -89,8 +92,9 @@ void Outbox::Push(const machine::Answer& answer) {
           if (is.length > 0) PutValue(is.value);
         } else {
           static_assert(std::is_same_v<Is, machine::KeyNames>);
-          PutInteger(static_cast<int64_t>(is.keys.size()));
-          for (const std::string& key : is.keys) PutText(key);
+          PutInteger(static_cast<int64_t>(is.count));
+          // They are nobody else's.
+          for (const machine::ValuePtr& slice : is.packed) Share(slice, slice->size());
         }
       },
       answer);

@@ -51,6 +51,8 @@ class Outbox {
   void PutInteger(Integer value);
   void PutText(absl::string_view text);
   void PutValue(const ::lockstep::tcpstore::ValuePtr& value);
+  // Its bytes, of which `cost` are counted here.
+  void Share(const ::lockstep::tcpstore::ValuePtr& value, size_t cost);
 
   std::deque<Piece> pieces_;
   size_t sent_ = 0;  // of the first piece

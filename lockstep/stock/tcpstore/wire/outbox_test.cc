@@ -50,8 +50,21 @@ TEST(Outbox, WritesEachAnswerAsTorchReadsIt) {
   EXPECT_EQ(BytesOf(machine::Popped{2, Make("x")}), Bytes("\2\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0x"));
   EXPECT_EQ(BytesOf(machine::Popped{1, Make("")}), Bytes("\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"));
   EXPECT_EQ(BytesOf(machine::Popped{}), Bytes("\0\0\0\0\0\0\0\0"));
-  EXPECT_EQ(BytesOf(machine::KeyNames{{"/a", "b"}}),
+  std::string packed;
+  machine::PackName("/a", packed);
+  EXPECT_EQ(BytesOf(machine::KeyNames{2, {Make(packed), Make(Bytes("\1\0\0\0\0\0\0\0b"))}}),
             Bytes("\2\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0/a\1\0\0\0\0\0\0\0b"));
+  EXPECT_EQ(BytesOf(machine::KeyNames{0, {Make("")}}), Bytes("\0\0\0\0\0\0\0\0"));
+}
+
+TEST(Outbox, CountsNamesUntilTheyAreSent) {
+  const std::string slice(machine::kSharedBytesMin, 'n');
+  Outbox outbox;
+  const size_t before = outbox.memory();
+  outbox.Push(machine::KeyNames{2, {Make(slice), Make(slice)}});
+  EXPECT_GE(outbox.memory(), before + 2 * slice.size());
+  outbox.Sent(outbox.bytes());
+  EXPECT_LT(outbox.memory(), before + slice.size());
 }
 
 TEST(Outbox, GivesTheBytesInOrderHoweverTheyAreSent) {
