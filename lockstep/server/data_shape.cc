@@ -17,7 +17,7 @@ namespace {
 class PlanShape final : public dispatch::Shape {
  public:
   PlanShape(plan::Plan plan, const plan::Definition& definition, const plan::Manifest& manifest)
-      : plan_(std::move(plan)), files_(static_cast<int64_t>(manifest.files.size())) {
+      : plan_(std::move(plan)), has_records_(manifest.files.size(), false) {
     std::map<uint32_t, size_t> source_of;  // by the node's id
     for (size_t i = 0; i < plan_.sources().size(); ++i) {
       source_of[definition.nodes[plan_.sources()[i].node].id] = i;
@@ -25,10 +25,16 @@ class PlanShape final : public dispatch::Shape {
     ends_.resize(plan_.sources().size());
     for (size_t i = 0; i < manifest.files.size(); ++i) {
       const auto source = source_of.find(manifest.files[i].node);
-      if (source == source_of.end()) continue;
+      // Nothing is read of it, and so no segment begins in it.
+      if (source == source_of.end() || manifest.files[i].records <= 0) continue;
+      has_records_[i] = true;
       std::vector<End>& ends = ends_[source->second];
       const int64_t before = ends.empty() ? 0 : ends.back().record;
       ends.push_back({before + manifest.files[i].records, static_cast<int64_t>(i)});
+    }
+    // As `FileOf` has it: what comes of no file counts as the first one's.
+    for (size_t i = 0; i < ends_.size() && !has_records_.empty(); ++i) {
+      if (ends_[i].empty() && plan_.sources()[i].records > 0) has_records_[0] = true;
     }
   }
 
@@ -37,14 +43,27 @@ class PlanShape final : public dispatch::Shape {
     return plan_.elements_of(segment);
   }
   int64_t ElementsMost(int64_t segment) const override { return plan_.elements_most(segment); }
-  int64_t files() const override { return files_; }
+  int64_t files() const override { return static_cast<int64_t>(has_records_.size()); }
   int64_t FileOf(int64_t segment) const override {
-    const plan::Record record = plan_.At(plan_.first_of(segment));
-    const std::vector<End>& ends = ends_[record.source];
-    const auto at =
-        std::upper_bound(ends.begin(), ends.end(), record.index,
-                         [](int64_t index, const End& end) { return index < end.record; });
-    return at == ends.end() ? 0 : at->file;
+    // A damaged record may name any segment.
+    if (plan_.positions_of(segment) == 0) return 0;
+    const int64_t first = plan_.first_of(segment);
+    const plan::Record record =
+        plan_.in_order() ? plan::Record{.index = first % plan_.epoch_positions()} : plan_.At(first);
+    const End* const end = EndOf(record);
+    return end == nullptr ? 0 : end->file;
+  }
+  bool HasRecords(int64_t file) const override { return has_records_[static_cast<size_t>(file)]; }
+  int64_t FileUntil(int64_t segment) const override {
+    // Where records are out of their order, the next one may begin anywhere.
+    if (!plan_.in_order() || plan_.positions_of(segment) == 0) return segment + 1;
+    // There is no other file, however often this one is read.
+    if (ends_[0].size() <= 1) return plan_.segments();
+    const int64_t index = plan_.first_of(segment) % plan_.epoch_positions();
+    const End* const end = EndOf({.index = index});
+    if (end == nullptr) return segment + 1;
+    const int64_t run = (end->record - index - 1) / plan_.segment_positions() + 1;
+    return segment + std::min(run, plan_.segments() - segment);
   }
 
  private:
@@ -54,8 +73,17 @@ class PlanShape final : public dispatch::Shape {
     int64_t file;
   };
 
+  // Null: the record is of no file.
+  const End* EndOf(const plan::Record& record) const {
+    const std::vector<End>& ends = ends_[record.source];
+    const auto at =
+        std::upper_bound(ends.begin(), ends.end(), record.index,
+                         [](int64_t index, const End& end) { return index < end.record; });
+    return at == ends.end() ? nullptr : &*at;
+  }
+
   const plan::Plan plan_;
-  const int64_t files_;
+  std::vector<bool> has_records_;       // by file
   std::vector<std::vector<End>> ends_;  // by source
 };
 

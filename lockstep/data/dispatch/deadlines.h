@@ -21,6 +21,7 @@ enum class DueKind {
   kConsumerQuiet,  // nobody is made to wait for it any more
   kConsumerReach,  // it may try the workers again that it could not reach
   kIterationIdle,
+  kIterationSeeks,  // it goes on looking for what its shares read next
   kDatasetIdle,
   kDatasetResolve,  // who lists its files takes long
 };

@@ -31,9 +31,11 @@ class ToyShape : public Shape {
 class Service {
  public:
   explicit Service(int64_t segments = 100, Options options = {}, int64_t files = 0) {
-    options.make_shape = [=](const std::string&, const std::string&) {
-      return ShapeOrError{.shape = std::make_shared<ToyShape>(segments, 10, files)};
-    };
+    if (options.make_shape == nullptr) {
+      options.make_shape = [=](const std::string&, const std::string&) {
+        return ShapeOrError{.shape = std::make_shared<ToyShape>(segments, 10, files)};
+      };
+    }
     options_ = options;
     dispatcher_ = std::make_unique<Dispatcher>(options_);
   }

@@ -138,6 +138,8 @@ void Dispatcher::Impl::ReachDeadlines(Time now, Effects& out) {
 }
 
 void Dispatcher::Impl::Settle(Time now, Effects& out) {
+  // For all iterations together: thousands may look for something, as after a restart.
+  state_.file_skips_left = state_.options.file_skips_slice_max;
   while (!state_.touched.empty()) {
     // By id, so that the same events give their effects in the same order.
     const IterationId id = *state_.touched.begin();

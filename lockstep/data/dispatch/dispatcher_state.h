@@ -54,6 +54,7 @@ struct DispatcherState {
   absl::flat_hash_map<CallId, Parked> parked;  // looked up only
   std::map<DatasetId, Resolving> resolving;
   std::set<IterationId> touched;  // to be settled after the event
+  int64_t file_skips_left = 0;    // while they are: steps that are left of the event's slice
 };
 
 }  // namespace lockstep::dispatch

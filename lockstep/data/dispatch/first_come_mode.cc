@@ -105,7 +105,7 @@ FirstComeMode::TasksByGiven FirstComeMode::CountGiven() const {
   }
   TasksByGiven by_given;
   for (const auto& [id, task] : ledger().tasks().all()) {
-    if (ledger().tasks().PoolOf(id)->empty()) continue;
+    if (!ledger().tasks().PoolOf(id)->Head()) continue;
     const auto found = given.find(id);
     by_given.emplace(found == given.end() ? 0 : found->second, id);
   }
@@ -152,7 +152,7 @@ void FirstComeMode::TopUp(Effects& out) {
       if (tasks.per_task()) {
         const int64_t given = by_given.begin()->first;
         by_given.erase(by_given.begin());
-        if (!tasks.PoolOf(from)->empty()) by_given.emplace(given + 1, from);
+        if (tasks.PoolOf(from)->Head()) by_given.emplace(given + 1, from);
       }
       // The new grant has no worker yet.
       choice().MarkStale();

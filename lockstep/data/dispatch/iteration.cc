@@ -5,16 +5,31 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "lockstep/base/check.h"
 #include "lockstep/data/dispatch/admission.h"
 #include "lockstep/data/dispatch/failure_kind.h"
 #include "lockstep/data/dispatch/iteration_view.h"
+#include "lockstep/data/dispatch/request_checks.h"
 
 namespace lockstep::dispatch {
 
 namespace {
+
+// By file: the first share that has nothing to read, if there is anything to read at all. It would
+// be looked for to the end of the dataset, which may have none.
+std::optional<int64_t> EmptyShare(const IterationSpec& spec, const Shape& shape) {
+  if (spec.sharding != Sharding::kStaticFile || shape.segments() == 0) return std::nullopt;
+  std::vector<bool> reads(static_cast<size_t>(spec.shares), false);
+  for (int64_t file = 0; file < shape.files(); ++file) {
+    if (shape.HasRecords(file)) reads[static_cast<size_t>(file % spec.shares)] = true;
+  }
+  const auto empty = std::find(reads.begin(), reads.end(), false);
+  if (empty == reads.end()) return std::nullopt;
+  return empty - reads.begin();
+}
 
 // Why the iteration cannot begin with what its dataset turned out to be; null: it can.
 ErrorPtr CheckShape(const IterationLedger& ledger, const Shape& shape) {
@@ -25,6 +40,13 @@ ErrorPtr CheckShape(const IterationLedger& ledger, const Shape& shape) {
         absl::StrCat("iteration ", ledger.Name(), " is shared out by file to ", spec.shares,
                      " workers, but there are ", shape.files(), " files: share it out by data"));
   }
+  if (const std::optional<int64_t> empty = EmptyShare(spec, shape)) {
+    return MakeError(
+        absl::StatusCode::kInvalidArgument, reason::kTooFewFiles,
+        absl::StrCat("iteration ", ledger.Name(), " is shared out by file to ", spec.shares,
+                     " workers, but of the ", shape.files(), " files those of share ", *empty,
+                     " hold no record: share it out by data, or use fewer shares"));
+  }
   if (ledger.start().next > shape.segments()) {
     return MakeError(
         absl::StatusCode::kFailedPrecondition, reason::kCursorMismatch,
@@ -33,6 +55,16 @@ ErrorPtr CheckShape(const IterationLedger& ledger, const Shape& shape) {
                      ": take the cursor of this dataset as it is now"));
   }
   return nullptr;
+}
+
+// A share of which nothing comes may have nothing more, and a dataset may have no end.
+ErrorPtr CheckSearch(const IterationLedger& ledger, const Options& options) {
+  if (ledger.tasks().steps() < options.file_skips_max) return nullptr;
+  return LimitReached(absl::StrCat("iteration ", ledger.Name(),
+                                   " is shared out by file, and what a share reads next was not "
+                                   "found in ",
+                                   options.file_skips_max,
+                                   " steps (file_skips_max): share it out by data"));
 }
 
 bool IsStatic(const IterationSpec& spec) {
@@ -313,6 +345,7 @@ void Iteration::Abandon(const ErrorPtr& why, Effects& out) {
     sessions_.ClearDeadlines(id);
   }
   state_.deadlines.Clear(sessions_.DueOf(DueKind::kIterationIdle));
+  state_.deadlines.Clear(sessions_.DueOf(DueKind::kIterationSeeks));
 }
 
 void Iteration::Restored(Time now) {
@@ -330,10 +363,20 @@ void Iteration::Restored(Time now) {
 
 void Iteration::Settle(Time now, Effects& out) {
   if (ledger_.reading()) {
-    mode_->Settle(now, out);
-    // Behind the mode, which has chosen.
-    choice_.MarkFresh();
-    if (mode_->IsFinished()) End(now, nullptr, out);
+    ledger_.Seek(state_.file_skips_left);
+    if (ErrorPtr error = CheckSearch(ledger_, state_.options); error != nullptr) {
+      End(now, std::move(error), out);
+    } else {
+      mode_->Settle(now, out);
+      // Behind the mode, which has chosen.
+      choice_.MarkFresh();
+      if (mode_->IsFinished()) End(now, nullptr, out);
+    }
+    // What is not found yet is due at once: others have their turn before it.
+    if (ledger_.tasks().seeks()) {
+      state_.deadlines.Set(sessions_.DueOf(DueKind::kIterationSeeks), now);
+    }
+    state_.file_skips_left = ledger_.Seek(0);
   }
   // Last, so that each is told all of it at once.
   for (auto& [id, session] : sessions_.all()) {
@@ -425,6 +468,7 @@ void Iteration::ReachDue(Time now, const Due& due, Effects& out) {
     choice_.MarkStale();
   }
   // kConsumerQuiet: `Settle` sees that it has been silent for long enough.
+  // kIterationSeeks, which has no consumer: `Settle` goes on.
 }
 
 void Iteration::AnswerParked(Time now, ConsumerSession& session, Effects& out) {

@@ -37,6 +37,35 @@ bool AreGivenOnce(const TaskTable& tasks, const LaneTable& lanes) {
   return true;
 }
 
+// Each as its records would have made it: joined, then finished, then away.
+void SnapshotConsumers(const IterationLedger& ledger, std::vector<Record>& out) {
+  const ReadingPlace& end = ledger.progress().end;
+  for (const auto& [id, consumer] : ledger.consumers()) {
+    out.push_back(record::ConsumerJoined{.iteration = ledger.id(),
+                                         .consumer = id,
+                                         .name = consumer.name,
+                                         .life = consumer.life,
+                                         .index = consumer.index,
+                                         .host = consumer.host,
+                                         .pid = consumer.pid,
+                                         .machine = consumer.machine,
+                                         .started = consumer.started});
+    if (consumer.finished) {
+      out.push_back(record::ConsumerFinished{.iteration = ledger.id(), .consumer = id, .end = end});
+    }
+    if (consumer.away) {
+      out.push_back(record::ConsumerAway{
+          .iteration = ledger.id(), .consumer = id, .ended = consumer.life == ConsumerLife(0)});
+    }
+  }
+  ledger.departed().Snapshot(ledger.id(), out);
+  const std::set<int32_t>& indices = ledger.progress().finished_indices;
+  if (!indices.empty() || end != ReadingPlace{}) {
+    out.push_back(record::FinishersKept{
+        .iteration = ledger.id(), .indices = {indices.begin(), indices.end()}, .end = end});
+  }
+}
+
 }  // namespace
 
 IterationLedger::IterationLedger(const Options& options, IdCounter& ids, IterationId id,
@@ -319,35 +348,6 @@ absl::Status IterationLedger::ApplyOne(const record::FinishersKept& r) {
   return absl::OkStatus();
 }
 
-// Each as its records would have made it: joined, then finished, then away.
-void IterationLedger::SnapshotConsumers(std::vector<Record>& out) const {
-  const ReadingPlace& end = progress_.end;
-  for (const auto& [id, consumer] : consumers_) {
-    out.push_back(record::ConsumerJoined{.iteration = id_,
-                                         .consumer = id,
-                                         .name = consumer.name,
-                                         .life = consumer.life,
-                                         .index = consumer.index,
-                                         .host = consumer.host,
-                                         .pid = consumer.pid,
-                                         .machine = consumer.machine,
-                                         .started = consumer.started});
-    if (consumer.finished) {
-      out.push_back(record::ConsumerFinished{.iteration = id_, .consumer = id, .end = end});
-    }
-    if (consumer.away) {
-      out.push_back(record::ConsumerAway{
-          .iteration = id_, .consumer = id, .ended = consumer.life == ConsumerLife(0)});
-    }
-  }
-  departed_.Snapshot(id_, out);
-  const std::set<int32_t>& indices = progress_.finished_indices;
-  if (!indices.empty() || end != ReadingPlace{}) {
-    out.push_back(record::FinishersKept{
-        .iteration = id_, .indices = {indices.begin(), indices.end()}, .end = end});
-  }
-}
-
 void IterationLedger::Snapshot(std::vector<Record>& out) const {
   out.push_back(record::IterationOpened{.iteration = id_, .spec = spec_});
   // Exact order needs no more than its shape to be read again.
@@ -358,7 +358,7 @@ void IterationLedger::Snapshot(std::vector<Record>& out) const {
   if (progress_.awaits_lost) out.push_back(record::LostAwaited{.iteration = id_});
   // Consumers come before who has finished, since one that joins takes its index back; tasks before
   // their lanes; and the end last, since nothing but it is taken from an iteration that is over.
-  SnapshotConsumers(out);
+  SnapshotConsumers(*this, out);
   tasks_.Snapshot(id_, out);
   seating_.Snapshot(id_, out);
   if (kept) {

@@ -109,7 +109,11 @@ class IterationLedger {
     const absl::Status applied = Apply(kept);
     LOCKSTEP_CHECK(applied.ok());
     out.records.push_back(kept);
+    // So that whoever gave a segment finds the next one.
+    tasks_.SeekOn();
   }
+  // As TaskTable::Seek: what is found is not recorded, so that `Apply` does not look for it.
+  int64_t Seek(int64_t steps) { return tasks_.Seek(steps); }
 
   // The records from which `Start` and `Apply` make this state.
   void Snapshot(std::vector<Record>& out) const;
@@ -137,7 +141,6 @@ class IterationLedger {
   absl::Status ApplyOne(const record::FinishersKept& r);
   // What its grants were not read of goes where the visitation says.
   absl::Status ReturnGrants(const ConsumerEntry& consumer, const LaneState& lane);
-  void SnapshotConsumers(std::vector<Record>& out) const;
 
   IdCounter& ids_;
   const IterationId id_;

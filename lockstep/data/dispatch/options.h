@@ -62,6 +62,11 @@ struct Options {
   // Exact: so many segments one consumer may need at once, most of them empty.
   int64_t exact_needs_max = 65'536;
 
+  // Sharing out by file: so many steps from file to file (where records are shuffled, from segment
+  // to segment) may lie before what the shares read next, and so many are made in one event.
+  int64_t file_skips_max = 1 << 20;
+  int64_t file_skips_slice_max = 1 << 14;
+
   // `segment_tries`: a segment fails the iteration when so many workers could not make it.
   int32_t segment_tries = 3;
 

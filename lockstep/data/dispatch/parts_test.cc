@@ -1,6 +1,8 @@
 // The small parts alone: cursors, pools, how many workers are wanted, and one consumer.
 #include <deque>
 #include <limits>
+#include <map>
+#include <set>
 #include <utility>
 #include <variant>
 
@@ -13,6 +15,8 @@
 #include "lockstep/data/dispatch/dispatch_harness.h"
 #include "lockstep/data/dispatch/failure_kind.h"
 #include "lockstep/data/dispatch/pool.h"
+#include "lockstep/data/dispatch/share_search.h"
+#include "lockstep/data/dispatch/task_table.h"
 #include "lockstep/data/dispatch/workers_wanted.h"
 
 namespace lockstep::dispatch {
@@ -57,19 +61,85 @@ TEST(Cursors, WhatWasAlteredIsRefused) {
 }
 
 TEST(Pools, EachShareHasItsOwnSegmentsAndAllHaveAll) {
-  const auto shape = std::make_shared<ToyShape>(11, 1, 4);
   for (const bool by_file : {false, true}) {
+    TaskTable tasks(IterationSpec{
+        .sharding = by_file ? Sharding::kStaticFile : Sharding::kStaticData, .shares = 3});
+    tasks.Begin(std::make_shared<ToyShape>(11, 1, 4));
+    for (int32_t share = 0; share < 3; ++share) tasks.Add(TaskId(share + 1), {.share = share});
+    tasks.Seek(1000);
     std::set<int64_t> all;
     for (int64_t index = 0; index < 3; ++index) {
-      Pool pool(shape, {.index = index, .count = 3, .by_file = by_file});
-      while (const std::optional<SegmentRest> head = pool.Head()) {
+      const TaskId task(index + 1);
+      while (const std::optional<SegmentRest> head = tasks.PoolOf(task)->Head()) {
         EXPECT_EQ((by_file ? head->segment % 4 : head->segment) % 3, index);
         EXPECT_TRUE(all.insert(head->segment).second);
-        EXPECT_TRUE(pool.Take(*head));
+        EXPECT_TRUE(tasks.Take(task, *head));
+        tasks.SeekOn();
       }
     }
     EXPECT_EQ(all.size(), 11u);
+    EXPECT_TRUE(tasks.AllGiven());
   }
+}
+
+TEST(Pools, AllSharesAreFoundInOneWalkFromFileToFile) {
+  // Each step finds the share of the next file, so that 1000 shares take no more than 1000 steps.
+  TaskTable tasks(IterationSpec{.sharding = Sharding::kStaticFile, .shares = 1000});
+  tasks.Begin(std::make_shared<ToyShape>(kInfinite, 1, 1000));
+  for (int32_t share = 0; share < 1000; ++share) tasks.Add(TaskId(share + 1), {.share = share});
+  tasks.Seek(999);
+  EXPECT_TRUE(tasks.seeks());
+  EXPECT_EQ(tasks.steps(), 999);
+  EXPECT_EQ(tasks.PoolOf(TaskId(1000))->Head(), std::nullopt);
+  EXPECT_FALSE(tasks.PoolOf(TaskId(1000))->empty()) << "it is sought";
+  tasks.Seek(1);
+  EXPECT_FALSE(tasks.seeks());
+  EXPECT_EQ(tasks.steps(), 0) << "they count from when all were found";
+  EXPECT_EQ(tasks.PoolOf(TaskId(1000))->Head(), (SegmentRest{999, 0}));
+}
+
+TEST(Pools, ARecordSaysWhatTheSearchOfAFormerLifeFound) {
+  Pool pool(std::make_shared<ToyShape>(1'000'000, 1, 4), {.index = 1, .count = 4, .by_file = true});
+  EXPECT_FALSE(pool.Take({2, 0})) << "it is of another share";
+  EXPECT_TRUE(pool.Take({1, 0}));
+  EXPECT_FALSE(pool.Take({1, 0}));
+  EXPECT_TRUE(pool.Take({5, 0}));
+  EXPECT_FALSE(pool.Take({1'000'001, 0})) << "there is no such segment";
+  EXPECT_EQ(pool.next(), 6);
+}
+
+TEST(Pools, WhatComesBackIsGivenWhileTheRestIsSought) {
+  TaskTable tasks(IterationSpec{.sharding = Sharding::kStaticFile, .shares = 50});
+  tasks.Begin(std::make_shared<ToyShape>(kInfinite, 1, 50));
+  tasks.Add(TaskId(1), {.share = 7});
+  tasks.Seek(8);
+  ASSERT_TRUE(tasks.Take(TaskId(1), {7, 0}));
+  ASSERT_TRUE(tasks.Return(TaskId(1), {7, 0}));
+  tasks.Seek(20);
+  ASSERT_TRUE(tasks.seeks());
+  ASSERT_TRUE(tasks.Take(TaskId(1), {7, 0}));
+  EXPECT_EQ(tasks.PoolOf(TaskId(1))->Head(), std::nullopt);
+  for (const int64_t next : {57, 107, 157}) {
+    tasks.Seek(100);
+    EXPECT_FALSE(tasks.seeks());
+    EXPECT_EQ(tasks.PoolOf(TaskId(1))->Head(), (SegmentRest{next, 0}));
+    EXPECT_TRUE(tasks.Take(TaskId(1), {next, 0}));
+  }
+}
+
+TEST(Pools, SharesThatComeUpToEachOtherGoOnTogether) {
+  ShareSearch search;
+  const ToyShape shape(100, 1, 100);
+  search.Add(TaskId(1), 10, 0);
+  search.Add(TaskId(2), 11, 5);
+  search.Add(TaskId(3), 3, 90);
+  std::map<TaskId, int64_t> found;
+  int steps = 0;
+  for (; !search.empty(); ++steps) {
+    for (const auto& [task, segment] : search.Step(shape, 100)) found[task] = segment;
+  }
+  EXPECT_EQ(found, (std::map<TaskId, int64_t>{{TaskId(1), 10}, {TaskId(2), 11}, {TaskId(3), 100}}));
+  EXPECT_EQ(steps, 12 + 11) << "0 to 11, then 90 to the end";
 }
 
 TEST(Pools, WhatComesBackIsGivenFirst) {

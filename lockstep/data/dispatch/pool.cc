@@ -2,18 +2,10 @@
 
 namespace lockstep::dispatch {
 
-namespace {
-
-// A share that has no file with a record in it would be looked for through an endless dataset.
-constexpr int64_t kSkippedMax = 1 << 20;
-
-}  // namespace
-
 void Pool::Begin(int64_t next, const std::vector<SegmentRest>& rests) {
   // Returned ones go: `rests` names all that is left of the segments before `next`.
-  next_ = next;
   returned_.clear();
-  Skip();
+  GoTo(next);
   for (const SegmentRest& rest : rests) {
     // A cursor has the rests of all shares.
     if (Owns(rest.segment)) returned_.insert(rest);
@@ -23,16 +15,17 @@ void Pool::Begin(int64_t next, const std::vector<SegmentRest>& rests) {
 std::optional<SegmentRest> Pool::Head() const {
   // What came back first: it has waited longest.
   if (!returned_.empty()) return *returned_.begin();
-  if (next_ >= shape_->segments()) return std::nullopt;
-  return SegmentRest{.segment = next_, .from = 0};
+  if (sought_ || at_ >= shape_->segments()) return std::nullopt;
+  return SegmentRest{.segment = at_, .from = 0};
 }
 
 bool Pool::Take(SegmentRest rest) {
   if (returned_.erase(rest) > 0) return true;
   // All others are given in their order, and whole.
-  if (rest.from != 0 || rest.segment != next_ || next_ >= shape_->segments()) return false;
-  ++next_;
-  Skip();
+  if (rest.from != 0 || rest.segment < at_ || rest.segment >= shape_->segments()) return false;
+  // A record that is read back says itself what was found.
+  if (sought_ ? !Owns(rest.segment) : rest.segment != at_) return false;
+  GoTo(rest.segment + 1);
   return true;
 }
 
@@ -43,18 +36,16 @@ bool Pool::Owns(int64_t segment) const {
   return by % share_.count == share_.index;
 }
 
-void Pool::Skip() {
-  if (!share_.by_file) {
+void Pool::GoTo(int64_t segment) {
+  const int64_t segments = shape_->segments();
+  next_ = segment;
+  sought_ = share_.by_file && share_.count > 1 && segment < segments;
+  if (!share_.by_file && share_.count > 1) {
     const int64_t behind = (share_.index - next_ % share_.count + share_.count) % share_.count;
     // Compared this way round, a dataset without an end does not overflow.
-    next_ = shape_->segments() - behind < next_ ? shape_->segments() : next_ + behind;
-    return;
+    next_ = segments - behind < next_ ? segments : next_ + behind;
   }
-  int64_t skipped = 0;
-  while (next_ < shape_->segments() && !Owns(next_)) {
-    ++next_;
-    if (++skipped > kSkippedMax && shape_->segments() == kInfinite) next_ = shape_->segments();
-  }
+  at_ = next_;
 }
 
 }  // namespace lockstep::dispatch

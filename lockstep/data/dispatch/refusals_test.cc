@@ -1,4 +1,10 @@
 // What the dispatcher refuses, and what it says of it: each reason once, where it comes from.
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+
 #include "gtest/gtest.h"
 #include "lockstep/data/consumer/consumer_machine.h"
 #include "lockstep/data/dispatch/cursor.h"
@@ -78,6 +84,100 @@ TEST(Refusals, FewerFilesThanShares) {
   service.Open(spec, "a");
   ASSERT_EQ(service.Look().iterations.size(), 1u);
   ExpectRefused(service.Look().iterations[0].error, "too_few_files", "there are 2 files");
+}
+
+// Two files, of which all segments begin in the first; `calls` counts how often that is asked.
+class OneFile final : public ToyShape {
+ public:
+  OneFile(int64_t segments, bool second_has_records, std::shared_ptr<int64_t> calls)
+      : ToyShape(segments, 10, 2),
+        second_has_records_(second_has_records),
+        calls_(std::move(calls)) {}
+  int64_t FileOf(int64_t /*segment*/) const override {
+    ++*calls_;
+    return 0;
+  }
+  bool HasRecords(int64_t file) const override { return file == 0 || second_has_records_; }
+
+ private:
+  const bool second_has_records_;
+  const std::shared_ptr<int64_t> calls_;
+};
+
+// `definition` of the harness: the first dataset has all its segments in one file, others do not.
+Options OfOneFile(int64_t segments, bool second_has_records, std::shared_ptr<int64_t> calls) {
+  const auto make = [=](const std::string& definition, const std::string&) {
+    if (definition != "graph d0") return ShapeOrError{.shape = std::make_shared<ToyShape>(9, 1, 2)};
+    return ShapeOrError{.shape = std::make_shared<OneFile>(segments, second_has_records, calls)};
+  };
+  return {.make_shape = make, .file_skips_max = 100, .file_skips_slice_max = 10};
+}
+
+IterationSpec ByFile(const std::string& name, DatasetId dataset) {
+  return {.name = name, .dataset = dataset, .sharding = Sharding::kStaticFile, .shares = 2};
+}
+
+int64_t CountGrants(const Service& service) {
+  return std::count_if(service.journal().begin(), service.journal().end(),
+                       [](const TimedRecord& record) {
+                         return std::holds_alternative<record::Granted>(record.record);
+                       });
+}
+
+TEST(Refusals, AShareWhoseFilesHoldNoRecord) {
+  const auto calls = std::make_shared<int64_t>(0);
+  for (const int64_t segments : {int64_t{1} << 60, kInfinite}) {
+    Service service(0, OfOneFile(segments, false, calls));
+    service.Open(ByFile("train", service.Register()), "a");
+    ExpectRefused(service.Look().iterations.at(0).error, "too_few_files", "those of share 1 hold");
+    EXPECT_EQ(*calls, 0) << "nothing is looked for";
+  }
+  // Of an empty dataset all is read at once.
+  Service service(0, OfOneFile(0, false, calls));
+  service.Open(ByFile("train", service.Register()), "a");
+  EXPECT_EQ(service.Look().iterations.at(0).phase, Phase::kFinished);
+}
+
+TEST(Refusals, AShareOfWhichNoSegmentIsFound) {
+  for (const int64_t segments : {int64_t{1} << 60, kInfinite}) {
+    const auto calls = std::make_shared<int64_t>(0);
+    Service service(0, OfOneFile(segments, true, calls));
+    const DatasetId dataset = service.Register();
+    service.Open(ByFile("train", dataset), "a");
+    EXPECT_LE(*calls, 10) << "one event looks for no more";
+    EXPECT_EQ(service.Look().iterations.at(0).error, nullptr);
+    // A new life goes on by itself, and looks at a record of a segment once.
+    for (const bool compacted : {false, true}) {
+      const int64_t given = CountGrants(service);
+      *calls = 0;
+      service.Restart(compacted);
+      EXPECT_LE(*calls, 10 + given);
+    }
+    const auto other = service.Get<IterationOpened>(
+        service.Open(ByFile("other", service.Register("d1", "d1")), "b", 2));
+    service.Pass(absl::ZeroDuration());
+    ExpectRefused(service.Look().iterations.at(0).error, "limit_reached",
+                  "100 steps (file_skips_max)");
+    EXPECT_LE(*calls, 200);
+    // That one alone.
+    EXPECT_FALSE(service.Assigned(other, 2).lanes.at(0).grants.empty());
+    EXPECT_EQ(service.Look().iterations.at(1).error, nullptr);
+  }
+}
+
+TEST(Refusals, IterationsThatLookForSegmentsShareOneSliceOfAnEvent) {
+  const auto calls = std::make_shared<int64_t>(0);
+  Service service(0, OfOneFile(kInfinite, true, calls));
+  const DatasetId dataset = service.Register();
+  for (int i = 0; i < 50; ++i) service.Open(ByFile("train" + std::to_string(i), dataset), "a");
+  const int64_t given = CountGrants(service);
+  *calls = 0;
+  service.Restart();
+  EXPECT_LE(*calls, 10 + given);
+  service.Pass(absl::ZeroDuration());
+  for (const IterationRow& row : service.Look().iterations) {
+    ExpectRefused(row.error, "limit_reached", "file_skips_max");
+  }
 }
 
 TEST(Refusals, AnIterationThatIsNotThere) {

@@ -400,6 +400,8 @@ void RoundsMode::TopUp(Effects& out) {
     bool changed = false;
     while (!lane->closed && lane->next_seq() < end) {
       const std::optional<SegmentRest> head = tasks.PoolOf(from)->Head();
+      // By file: it is looked for, and may be found with the next event.
+      if (!head && !tasks.PoolOf(from)->empty()) break;
       if (head) {
         Commit(record::Granted{.lane = id,
                                .task = from,

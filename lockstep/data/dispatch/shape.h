@@ -30,6 +30,11 @@ class Shape {
   // dataset has no files.
   virtual int64_t files() const { return 0; }
   virtual int64_t FileOf(int64_t /*segment*/) const { return 0; }  // from 0 up
+  // Whether anything is read of the file.
+  virtual bool HasRecords(int64_t /*file*/) const { return true; }
+  // A later segment, up to which all begin in the same file as this one: the further, the faster
+  // other files are found.
+  virtual int64_t FileUntil(int64_t segment) const { return segment + 1; }
 };
 
 struct ShapeOrError {

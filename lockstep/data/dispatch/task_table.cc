@@ -45,7 +45,7 @@ void TaskTable::Add(TaskId id, TaskState task) {
       share = {
           .index = task.share, .count = shares_, .by_file = sharding_ == Sharding::kStaticFile};
     }
-    pools_.insert_or_assign(id, Pool(shape_, share));
+    NoteSought(id, pools_.insert_or_assign(id, Pool(shape_, share)).first->second);
   }
   tasks_[id] = std::move(task);
 }
@@ -60,11 +60,18 @@ bool TaskTable::SetStartingRound(TaskId id, int64_t round) {
 void TaskTable::Clear() {
   tasks_.clear();
   pools_.clear();
+  sought_.clear();
+  search_.Clear();
+  steps_ = 0;
 }
 
 bool TaskTable::Take(TaskId task, SegmentRest rest) {
   Pool* const pool = MutablePool(task);
-  return pool != nullptr && pool->Take(rest);
+  // One that is sought already stays so: what came back is given meanwhile.
+  const bool noted = pool != nullptr && pool->sought();
+  if (pool == nullptr || !pool->Take(rest)) return false;
+  if (!noted) NoteSought(task, *pool);
+  return true;
 }
 
 bool TaskTable::Return(TaskId task, SegmentRest rest) {
@@ -78,7 +85,34 @@ bool TaskTable::Restart(TaskId task, int64_t next, const std::vector<SegmentRest
   Pool* const pool = MutablePool(task);
   if (pool == nullptr) return false;
   pool->Begin(next, rests);
+  NoteSought(task, *pool);
   return true;
+}
+
+void TaskTable::NoteSought(TaskId task, const Pool& pool) {
+  if (pool.sought()) sought_.insert(task);
+}
+
+int64_t TaskTable::Seek(int64_t steps) {
+  const int64_t left = std::exchange(steps_left_, steps);
+  SeekOn();
+  return left;
+}
+
+void TaskTable::SeekOn() {
+  if (steps_left_ <= 0) return;
+  for (const TaskId task : sought_) {
+    const Pool& pool = pools_.at(task);
+    // What was taken meanwhile may have been the last.
+    if (pool.sought()) search_.Add(task, pool.share().index, pool.next());
+  }
+  sought_.clear();
+  for (; !search_.empty() && steps_left_ > 0; --steps_left_, ++steps_) {
+    for (const ShareSearch::Found& found : search_.Step(*shape_, shares_)) {
+      pools_.at(found.task).Found(found.segment);
+    }
+  }
+  if (search_.empty()) steps_ = 0;
 }
 
 void TaskTable::Snapshot(IterationId iteration, std::vector<Record>& out) const {

@@ -5,7 +5,9 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lockstep/data/dispatch/ids.h"
@@ -13,6 +15,7 @@
 #include "lockstep/data/dispatch/pool.h"
 #include "lockstep/data/dispatch/records.h"
 #include "lockstep/data/dispatch/shape.h"
+#include "lockstep/data/dispatch/share_search.h"
 
 namespace lockstep::dispatch {
 
@@ -61,12 +64,23 @@ class TaskTable {
   // The pool gives segments from `next` on, and `rests` before them. False: there is no such pool.
   bool Restart(TaskId task, int64_t next, const std::vector<SegmentRest>& rests);
 
+  // --- By file: the shares' next segments are found, which is recorded by what is given only ---
+  // Records are read back without a search, however far it went: whoever lives on makes it.
+  bool seeks() const { return !sought_.empty() || !search_.empty(); }  // some are not found yet
+  int64_t steps() const { return steps_; }  // made since all were found last
+  // Goes on; so many steps may be made from here on, in place of those that are left, which it
+  // returns.
+  int64_t Seek(int64_t steps);
+  // Goes on with the steps that are left.
+  void SeekOn();
+
   // Tasks, each with its pool behind it; the shared pool first.
   void Snapshot(IterationId iteration, std::vector<Record>& out) const;
   bool Holds() const;  // the invariant
 
  private:
   Pool* MutablePool(TaskId task);
+  void NoteSought(TaskId task, const Pool& pool);
   TaskId KeyOf(TaskId task) const { return per_task() ? task : TaskId(); }
 
   const Sharding sharding_;
@@ -74,6 +88,10 @@ class TaskTable {
   std::shared_ptr<const Shape> shape_;
   std::map<TaskId, TaskState> tasks_;
   std::map<TaskId, Pool> pools_;  // 0: the iteration's
+  std::set<TaskId> sought_;       // tasks with a pool that is sought and not in the search yet
+  ShareSearch search_;
+  int64_t steps_left_ = 0;
+  int64_t steps_ = 0;
 };
 
 }  // namespace lockstep::dispatch

@@ -311,6 +311,12 @@ int64_t Plan::epoch_positions() const {
   return root.op == Op::kRepeat ? tree_->nodes[root.children[0]].size : root.size;
 }
 
+bool Plan::in_order() const {
+  const PlanNode& root = tree_->root();
+  return root.children.empty() ||
+         (root.op == Op::kRepeat && tree_->nodes[root.children[0]].children.empty());
+}
+
 size_t Plan::width() const { return tree_->root().width; }
 
 void Plan::Fill(int64_t first, std::span<Record> records) const {

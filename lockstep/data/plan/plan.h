@@ -63,6 +63,9 @@ class Plan {
   // Positions of one pass, when the last plan operators are a `repeat`; else positions().
   int64_t epoch_positions() const;
 
+  // One source, repeated or not: position p is its record p % epoch_positions().
+  bool in_order() const;
+
   // Records of one position: more than one with `zip`.
   size_t width() const;
   // The records of `records.size() / width()` positions from `first` on, those of one position side

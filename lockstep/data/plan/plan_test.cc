@@ -237,6 +237,15 @@ TEST(Spec, TextGoesBothWays) {
   }
 }
 
+TEST(Plan, IsInOrderWhereOneSourceIsReadFromItsBeginningAgainAndAgain) {
+  EXPECT_TRUE(MustMake(Builder().Range(10)).in_order());
+  EXPECT_TRUE(MustMake(Builder().Range(10).Count("repeat", 3)).in_order());
+  EXPECT_TRUE(MustMake(Builder().Range(10).Count("repeat", -1)).in_order());
+  EXPECT_FALSE(MustMake(Builder().Range(10).Count("skip", 3)).in_order());
+  EXPECT_FALSE(MustMake(Builder().Range(10).Shuffle(7).Count("repeat", 3)).in_order());
+  EXPECT_FALSE(MustMake(Builder().Range(10).Count("repeat", 3).Count("take", 25)).in_order());
+}
+
 TEST(Plan, PlacesStayInTheSourceWhateverIsSkipped) {
   for (const int64_t count :
        {std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::max() - 1, int64_t{7}}) {
