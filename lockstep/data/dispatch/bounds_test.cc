@@ -210,6 +210,28 @@ TEST(NumbersFromOutside, OneAnswerDoesNotListAWholeDataset) {
   EXPECT_EQ(service.Assigned(a).lanes.at(0).grants.size(), 101u);
 }
 
+// Looking through all workers for each grant would take minutes here.
+TEST(NumbersFromOutside, AnAnswerOfManyGrantsIsChosenAmongManyWorkers) {
+  constexpr uint64_t kWorkers = 2000;
+  Service service(1'000'000'000);
+  for (uint64_t id = 1; id <= kWorkers; ++id) service.PollWorker(id);
+  const auto a = service.Get<IterationOpened>(service.Open(Exact(service.Register(), 1), "a", 1));
+  service.Poll(
+      a, {.progress = {{LaneId(), 0, kNumberMax - 1}}, .unreachable = {WorkerId(2), WorkerId(3)}});
+  const Assignment told = service.Assigned(a);
+  const std::vector<Grant>& grants = told.lanes.at(0).grants;
+  ASSERT_EQ(grants.size(), 65'537u);
+  for (const Grant& grant : grants) {
+    // Round and round, unless the consumer cannot reach the one whose turn it is.
+    const uint64_t turn = static_cast<uint64_t>(grant.seq) % kWorkers + 1;
+    if (turn == 2 || turn == 3) {
+      ASSERT_TRUE(grant.worker != WorkerId(2) && grant.worker != WorkerId(3));
+    } else {
+      ASSERT_EQ(grant.worker, WorkerId(turn));
+    }
+  }
+}
+
 TEST(NumbersFromOutside, ACursorBehindTheEndOfTheDatasetEndsTheIteration) {
   Service service(5);
   service.PollWorker(7);

@@ -86,18 +86,14 @@ bool ExactMode::IsFinished() const {
          ledger().spec().consumers;
 }
 
-WorkerId ExactMode::WorkerFor(const ConsumerSession& session, int64_t seq, int64_t segment) {
-  const WorkerTable& workers = choice().workers();
-  const auto known = workers_.find(seq);
-  if (known == workers_.end() || workers.Find(known->second) == nullptr) {
+WorkerId ExactMode::WorkerFor(const WorkerTurns& turns, int64_t seq, int64_t segment) {
+  const auto [known, fresh] = workers_.try_emplace(seq);
+  if (fresh || choice().workers().Find(known->second) == nullptr) {
     // One for all consumers, so that a segment is made once.
-    workers_[seq] = workers.RoundRobin(turn_++, {});
+    known->second = turns.Nth(turn_++);
   }
   // A consumer that cannot use it goes elsewhere alone.
-  const WorkerTable::Avoid avoid = choice().AvoidFor(session.avoid, segment);
-  const WorkerId worker = workers_[seq];
-  if (avoid.empty() || workers.IsGood(worker, avoid)) return worker;
-  return workers.RoundRobin(seq, avoid);
+  return turns.ForSegment(segment, known->second, seq);
 }
 
 void ExactMode::FillAssignment(const ConsumerSession& session, Assignment& assignment) {
@@ -112,12 +108,14 @@ void ExactMode::FillAssignment(const ConsumerSession& session, Assignment& assig
   const int64_t end =
       std::min(total, std::max(needs + 1, std::min(own, slowest_) + options().exact_window));
   LOCKSTEP_DCHECK(own <= end && end <= total);
+  // One for all grants: there may be as many workers as grants.
+  const WorkerTurns turns(choice(), session.avoid);
   for (int64_t seq = own; seq < end; ++seq) {
     const SegmentRest rest = SegmentAt(seq);
     lane.grants.push_back({.seq = seq,
                            .segment = rest.segment,
                            .from = rest.from,
-                           .worker = WorkerFor(session, seq, rest.segment),
+                           .worker = WorkerFor(turns, seq, rest.segment),
                            .elements = ledger().shape()->ElementsOf(rest.segment).value_or(-1)});
   }
   // Behind the first grant it is not known without the lengths of all before it.

@@ -36,7 +36,7 @@ class ExactMode : public ReadingMode {
   int64_t Segments() const;  // how many grants the lane has in all
   SegmentRest SegmentAt(int64_t seq) const;
   int64_t Slowest() const;  // the first grant that a consumer still needs
-  WorkerId WorkerFor(const ConsumerSession& session, int64_t seq, int64_t segment);
+  WorkerId WorkerFor(const WorkerTurns& turns, int64_t seq, int64_t segment);
 
   std::map<int64_t, WorkerId> workers_;  // by grant, from the slowest on
   int64_t turn_ = 0;                     // of the workers

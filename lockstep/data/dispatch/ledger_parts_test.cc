@@ -201,6 +201,52 @@ TEST(WorkerChoices, WhoFailedIsAvoidedWhileThereAreOthers) {
   EXPECT_TRUE(choice.AvoidFor({}, 5).empty()) << "both failed: either may do better";
 }
 
+// As `AvoidFor` and a list of the workers that it leaves say it, grant by grant.
+WorkerId ChosenOneByOne(const WorkerChoice& choice, const WorkerTable::Avoid& own, int64_t segment,
+                        WorkerId worker, int64_t n) {
+  const WorkerTable& workers = choice.workers();
+  const WorkerTable::Avoid avoid = choice.AvoidFor(own, segment);
+  if (workers.IsGood(worker, avoid)) return worker;
+  std::vector<WorkerId> all, good;
+  for (const auto& [id, one] : workers.all()) {
+    all.push_back(id);
+    if (avoid.count(id) == 0) good.push_back(id);
+  }
+  if (all.empty()) return WorkerId();
+  if (good.empty()) good = all;
+  return good[static_cast<size_t>(n) % good.size()];
+}
+
+TEST(WorkersInTurn, AreThoseThatAreChosenOneByOne) {
+  for (int count = 0; count <= 5; ++count) {
+    WorkerTable workers;
+    for (int id = 1; id <= count; ++id) workers.Add(WorkerId(id)).id = WorkerId(id);
+    WorkerChoice choice(workers);
+    // Segment s failed at the workers that its bits name; 6 is a worker that has gone since.
+    for (int64_t segment = 0; segment < 64; ++segment) {
+      for (int id = 1; id <= 6; ++id) {
+        if ((segment >> (id - 1) & 1) != 0) choice.NoteFailure(segment, WorkerId(id));
+      }
+    }
+    for (int avoided = 0; avoided < 1 << count; ++avoided) {
+      WorkerTable::Avoid own;
+      for (int id = 1; id <= count; ++id) {
+        if ((avoided >> (id - 1) & 1) != 0) own[WorkerId(id)] = Time::Infinite();
+      }
+      const WorkerTurns turns(choice, own);
+      for (int64_t segment = 0; segment < 64; ++segment) {
+        const WorkerId worker = turns.Nth(segment);
+        EXPECT_EQ(worker, count == 0 ? WorkerId() : WorkerId(segment % count + 1));
+        for (int64_t n = 0; n < 6; ++n) {
+          ASSERT_EQ(turns.ForSegment(segment, worker, n),
+                    ChosenOneByOne(choice, own, segment, worker, n))
+              << count << " workers, avoided " << avoided << ", segment " << segment;
+        }
+      }
+    }
+  }
+}
+
 TEST(IterationLedgers, WhatDoesNotFitChangesNothing) {
   IdCounter ids(0);
   IterationLedger ledger(Options{}, ids, IterationId(1), {.name = "train"}, {});

@@ -75,6 +75,11 @@ WorkerTable::Avoid WorkerChoice::AvoidFor(const WorkerTable::Avoid& own, int64_t
   return some ? avoid : own;
 }
 
+const std::map<WorkerId, int32_t>* WorkerChoice::FailuresOf(int64_t segment) const {
+  const auto found = failures_.find(segment);
+  return found == failures_.end() ? nullptr : &found->second;
+}
+
 void WorkerChoice::ForgetWorker(WorkerId worker) {
   // Gone from the table first, so that nothing chooses it again.
   LOCKSTEP_DCHECK(workers_.Find(worker) == nullptr);
@@ -98,6 +103,41 @@ void WorkerChoice::End(bool tasks_stay) {
   // If it is read again, all workers may try again.
   failures_.clear();
   if (!tasks_stay) owners_.clear();
+}
+
+WorkerTurns::WorkerTurns(const WorkerChoice& choice, const WorkerTable::Avoid& own)
+    : choice_(choice) {
+  all_.reserve(choice.workers().size());
+  for (const auto& [id, worker] : choice.workers().all()) {
+    all_.push_back(id);
+    if (own.count(id) == 0) good_.push_back(id);
+  }
+}
+
+WorkerId WorkerTurns::ForSegment(int64_t segment, WorkerId worker, int64_t n) const {
+  LOCKSTEP_DCHECK(n >= 0);
+  // Where all are to be avoided, any of them is better than none.
+  if (good_.empty()) return Nth(n);
+  // Where in `good_` those stand that failed: few, since a segment that fails often is given up.
+  std::vector<size_t> failed;
+  if (const auto* const failures = choice_.FailuresOf(segment); failures != nullptr) {
+    for (const auto& [id, count] : *failures) {
+      const auto at = std::lower_bound(good_.begin(), good_.end(), id);
+      if (at != good_.end() && *at == id) failed.push_back(static_cast<size_t>(at - good_.begin()));
+    }
+  }
+  // Where there is no other, one that failed may do better.
+  if (failed.size() == good_.size()) failed.clear();
+  const auto at = std::lower_bound(good_.begin(), good_.end(), worker);
+  if (at != good_.end() && *at == worker &&
+      std::count(failed.begin(), failed.end(), static_cast<size_t>(at - good_.begin())) == 0) {
+    return worker;
+  }
+  size_t nth = static_cast<size_t>(n) % (good_.size() - failed.size());
+  for (const size_t without : failed) {
+    if (without <= nth) ++nth;
+  }
+  return good_[nth];
 }
 
 }  // namespace lockstep::dispatch

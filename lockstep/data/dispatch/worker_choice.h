@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <utility>
+#include <vector>
 
 #include "lockstep/data/dispatch/ids.h"
 #include "lockstep/data/dispatch/worker_table.h"
@@ -60,6 +61,9 @@ class WorkerChoice {
   // Whom to avoid for the segment, for a consumer that avoids some anyway.
   WorkerTable::Avoid AvoidFor(const WorkerTable::Avoid& own, int64_t segment) const;
 
+  // Which workers failed at the segment, and how often; null: none did.
+  const std::map<WorkerId, int32_t>* FailuresOf(int64_t segment) const;
+
   // It is gone: its tasks have no owner, and its grants no worker.
   void ForgetWorker(WorkerId worker);
   // The iteration is over. `tasks_stay`: it may be read again with the same tasks.
@@ -72,6 +76,27 @@ class WorkerChoice {
   std::map<TaskId, WorkerId> owners_;
   std::map<std::pair<LaneId, int64_t>, WorkerId> chosen_;
   std::map<int64_t, std::map<WorkerId, int32_t>> failures_;  // by segment
+};
+
+// Round and round among the workers, for an answer with thousands of grants: who may be chosen is
+// looked up once for all of them. Of the workers as they are when it is made.
+class WorkerTurns {
+ public:
+  // For a consumer that avoids some. What is given outlives it.
+  WorkerTurns(const WorkerChoice& choice, const WorkerTable::Avoid& own);
+
+  // The n-th of all; 0: there is none.
+  WorkerId Nth(int64_t n) const {
+    return all_.empty() ? WorkerId() : all_[static_cast<size_t>(n) % all_.size()];
+  }
+  // `worker`, if it may be chosen for the segment as `AvoidFor` says; else the n-th of those that
+  // may.
+  WorkerId ForSegment(int64_t segment, WorkerId worker, int64_t n) const;
+
+ private:
+  const WorkerChoice& choice_;
+  std::vector<WorkerId> all_;   // by id
+  std::vector<WorkerId> good_;  // that the consumer does not avoid
 };
 
 }  // namespace lockstep::dispatch

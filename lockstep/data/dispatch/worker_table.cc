@@ -1,7 +1,5 @@
 #include "lockstep/data/dispatch/worker_table.h"
 
-#include "lockstep/base/check.h"
-
 namespace lockstep::dispatch {
 
 namespace {
@@ -82,13 +80,6 @@ WorkerId WorkerTable::ForKey(uint64_t key, const Avoid& avoid) const {
     }
   }
   return best == nullptr ? WorkerId() : best->id;
-}
-
-WorkerId WorkerTable::RoundRobin(int64_t n, const Avoid& avoid) const {
-  LOCKSTEP_DCHECK(n >= 0);
-  const std::vector<const Worker*> eligible = Eligible(avoid);
-  if (eligible.empty()) return WorkerId();
-  return eligible[static_cast<size_t>(n) % eligible.size()]->id;
 }
 
 }  // namespace lockstep::dispatch

@@ -61,8 +61,6 @@ class WorkerTable {
   WorkerId LeastLoaded(const Avoid& avoid) const;
   // The same one for the same key, as long as it is there.
   WorkerId ForKey(uint64_t key, const Avoid& avoid) const;
-  // The n-th of those that are there, round and round.
-  WorkerId RoundRobin(int64_t n, const Avoid& avoid) const;
   // Whether it is there, and not to be avoided.
   bool IsGood(WorkerId id, const Avoid& avoid) const;
 
