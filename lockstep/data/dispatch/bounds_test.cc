@@ -232,6 +232,28 @@ TEST(NumbersFromOutside, AnAnswerOfManyGrantsIsChosenAmongManyWorkers) {
   }
 }
 
+// Looking through all seats for each consumer would take minutes here.
+TEST(NumbersFromOutside, ThousandsOfConsumersReadInRounds) {
+  constexpr int32_t kConsumers = 3000;
+  Service service(1'000'000'000);
+  service.PollWorker(7);
+  const IterationSpec spec = Rounds(service.Register(), kConsumers);
+  std::vector<IterationOpened> opened;
+  for (int32_t i = 0; i < kConsumers; ++i) {
+    opened.push_back(
+        service.Get<IterationOpened>(service.Open(spec, "c" + std::to_string(i), 1, i)));
+  }
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_EQ(service.Assigned(opened[0]).seatings.at(0).consumers, kConsumers);
+  }
+  for (int i = 1; i <= 100; ++i) {
+    service.Send(CloseConsumer{.iteration = opened.at(kConsumers - i).iteration,
+                               .consumer = opened.at(kConsumers - i).consumer,
+                               .life = ConsumerLife(1)});
+  }
+  EXPECT_EQ(service.Look().iterations.at(0).consumers.size(), kConsumers - 100u);
+}
+
 TEST(NumbersFromOutside, ACursorBehindTheEndOfTheDatasetEndsTheIteration) {
   Service service(5);
   service.PollWorker(7);

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <limits>
-#include <set>
+#include <map>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -51,34 +52,27 @@ std::vector<const ConsumerEntry*> Required(const IterationLedger& ledger) {
 std::vector<ConsumerId> NewSeating(const IterationLedger& ledger) {
   const SeatingList& seating = ledger.seating();
   const auto& consumers = ledger.consumers();
+  // By index, and of one index by id: whoever has no seat yet.
+  std::map<int32_t, std::vector<ConsumerId>> others;
+  for (const auto& [id, consumer] : consumers) {
+    if (!seating.IsSeated(id)) others[consumer.index].push_back(id);
+  }
   std::vector<ConsumerId> seated;
-  std::set<ConsumerId> placed;
+  const auto seat = [&](const std::vector<ConsumerId>& ids) {
+    seated.insert(seated.end(), ids.begin(), ids.end());
+  };
   if (!seating.empty()) {
     int32_t place = 0;
     for (const ConsumerId id : seating.latest().consumers) {
       if (consumers.count(id) > 0) {
         seated.push_back(id);
-        placed.insert(id);
-      } else {
-        for (const auto& [other, consumer] : consumers) {
-          if (seating.IsSeated(other) || consumer.index != place || placed.count(other) > 0) {
-            continue;
-          }
-          seated.push_back(other);
-          placed.insert(other);
-        }
+      } else if (const auto comes = others.extract(place)) {
+        seat(comes.mapped());
       }
       ++place;
     }
   }
-  std::vector<const ConsumerEntry*> others;
-  for (const auto& [id, consumer] : consumers) {
-    if (placed.count(id) == 0) others.push_back(&consumer);
-  }
-  std::stable_sort(
-      others.begin(), others.end(),
-      [](const ConsumerEntry* a, const ConsumerEntry* b) { return a->index < b->index; });
-  for (const ConsumerEntry* consumer : others) seated.push_back(consumer->id);
+  for (const auto& [index, ids] : others) seat(ids);
   return seated;
 }
 

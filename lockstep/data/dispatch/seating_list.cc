@@ -8,16 +8,12 @@
 
 namespace lockstep::dispatch {
 
-bool SeatingList::IsSeated(ConsumerId consumer) const {
-  if (all_.empty()) return false;
-  const std::vector<ConsumerId>& seated = all_.back().consumers;
-  return std::find(seated.begin(), seated.end(), consumer) != seated.end();
-}
-
 void SeatingList::Agree(AgreedSeating seating) {
   // One that nobody ever sat in is not kept.
   if (!all_.empty() && all_.back().first_round == seating.first_round) all_.pop_back();
   all_.push_back(std::move(seating));
+  const std::vector<ConsumerId>& consumers = all_.back().consumers;
+  seated_ = {consumers.begin(), consumers.end()};
 }
 
 AgreedSeating SeatingList::DropOldest() {
@@ -71,6 +67,11 @@ void SeatingList::Snapshot(IterationId iteration, std::vector<Record>& out) cons
 }
 
 bool SeatingList::Holds() const {
+  if (seated_.size() > (all_.empty() ? 0 : all_.back().consumers.size())) return false;
+  if (!all_.empty() && !std::all_of(all_.back().consumers.begin(), all_.back().consumers.end(),
+                                    [this](ConsumerId id) { return IsSeated(id); })) {
+    return false;
+  }
   for (size_t i = 1; i < all_.size(); ++i) {
     if (all_[i].first_round <= all_[i - 1].first_round) return false;
   }

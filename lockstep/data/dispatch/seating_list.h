@@ -6,6 +6,7 @@
 #include <deque>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "lockstep/data/dispatch/ids.h"
 #include "lockstep/data/dispatch/records.h"
 
@@ -28,7 +29,8 @@ struct AgreedSeating {
 // The seatings that somebody may still need, oldest first; part of the recorded state. Knows the
 // arithmetic of turns: a lane gives each round one element for each consumer seated in it.
 //
-// Invariant: the first rounds rise. Bounds: its owner drops the oldest (Options.seatings_max).
+// Invariants: the first rounds rise; `seated_` has the consumers of the latest. Bounds: its owner
+// drops the oldest (Options.seatings_max).
 class SeatingList {
  public:
   bool empty() const { return all_.empty(); }  // nobody was seated yet
@@ -37,13 +39,17 @@ class SeatingList {
   const AgreedSeating& oldest() const { return all_.front(); }   // not when `empty`
   const AgreedSeating& latest() const { return all_.back(); }    // not when `empty`
   // In the latest seating.
-  bool IsSeated(ConsumerId consumer) const;
+  bool IsSeated(ConsumerId consumer) const { return seated_.contains(consumer); }
 
   // Behind the others, or in place of the last when that begins in the same round.
   void Agree(AgreedSeating seating);
   // Drops the oldest and returns it. There is another one behind it.
   AgreedSeating DropOldest();
-  void Clear() { all_.clear(); }  // as before the first
+  // As before the first.
+  void Clear() {
+    all_.clear();
+    seated_.clear();
+  }
 
   // The element at which the lane's turn of this round begins.
   int64_t TurnAt(const TurnBase& base, int64_t round) const;
@@ -52,10 +58,11 @@ class SeatingList {
 
   // A record for each, which `Agree` takes back.
   void Snapshot(IterationId iteration, std::vector<Record>& out) const;
-  bool Holds() const;  // the invariant
+  bool Holds() const;  // the invariants
 
  private:
   std::deque<AgreedSeating> all_;
+  absl::flat_hash_set<ConsumerId> seated_;  // in the latest, which is asked for each of thousands
 };
 
 }  // namespace lockstep::dispatch
