@@ -335,6 +335,12 @@ absl::Status IterationLedger::ApplyOne(const record::LaneKept& r) {
   return lanes_.Apply(r);
 }
 
+absl::Status IterationLedger::ApplyOne(const record::GrantKept& r) {
+  // What is not acknowledged of it goes back there.
+  if (tasks_.PoolOf(r.task) == nullptr) return Unfit("a grant of no pool");
+  return lanes_.Apply(r);
+}
+
 absl::Status IterationLedger::ApplyOne(const record::LeaverKept& r) {
   if (r.seqs.size() != r.elements.size()) return Unfit("grants without their counts");
   departed_.Keep(r.name, {.id = r.consumer, .seqs = r.seqs, .elements = r.elements});

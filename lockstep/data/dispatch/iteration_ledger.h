@@ -137,6 +137,7 @@ class IterationLedger {
   absl::Status ApplyOne(const record::HistoryReturned& r);
   absl::Status ApplyOne(const record::PoolKept& r);
   absl::Status ApplyOne(const record::LaneKept& r);
+  absl::Status ApplyOne(const record::GrantKept& r);
   absl::Status ApplyOne(const record::LeaverKept& r);
   absl::Status ApplyOne(const record::FinishersKept& r);
   // What its grants were not read of goes where the visitation says.

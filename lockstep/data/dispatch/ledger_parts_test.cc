@@ -270,5 +270,22 @@ TEST(IterationLedgers, WhatDoesNotFitChangesNothing) {
   EXPECT_EQ(ids.Next(), 6) << "ids that records name are used up";
 }
 
+// Else the iteration would find out when the consumer goes, and what is given back has no place.
+TEST(IterationLedgers, AGrantThatIsReadBackHasAPool) {
+  IdCounter ids(0);
+  IterationLedger ledger(Options{}, ids, IterationId(1),
+                         {.name = "train", .sharding = Sharding::kOff}, {});
+  const record::GrantKept grant{.lane = LaneId(5), .task = TaskId(4), .elements = 10};
+  EXPECT_FALSE(ledger.Apply(grant).ok()) << "it has not begun";
+  ASSERT_TRUE(ledger.Start(std::make_shared<ToyShape>(2, 10, 0)).ok());
+  ASSERT_TRUE(ledger.Apply(record::ConsumerJoined{.consumer = ConsumerId(5), .name = "a"}).ok());
+  EXPECT_FALSE(ledger.Apply(grant).ok());
+  ASSERT_TRUE(ledger.Apply(record::TaskAdded{.task = TaskId(4)}).ok());
+  ASSERT_TRUE(ledger.Apply(record::PoolKept{.task = TaskId(4), .next = 1}).ok());
+  EXPECT_TRUE(ledger.Apply(grant).ok());
+  EXPECT_TRUE(ledger.Apply(record::ConsumerGone{.consumer = ConsumerId(5)}).ok());
+  EXPECT_TRUE(ledger.Holds());
+}
+
 }  // namespace
 }  // namespace lockstep::dispatch
