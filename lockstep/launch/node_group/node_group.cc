@@ -19,10 +19,12 @@ std::string Plural(int64_t count, const char* noun) {
   return absl::StrCat(count, " ", noun, count == 1 ? "" : "s");
 }
 
-std::string Listed(const std::vector<std::string>& names) {
-  if (names.size() <= kNamedMax) return absl::StrJoin(names, ", ");
-  const std::vector<std::string> some(names.begin(), names.begin() + kNamedMax);
-  return absl::StrCat(absl::StrJoin(some, ", "), " +", names.size() - kNamedMax, " more");
+// Of `all`, the first ones by name: kNamedMax of them, or all.
+std::string Listed(const std::vector<std::string>& names, size_t all) {
+  LOCKSTEP_DCHECK(names.size() == std::min(all, kNamedMax));
+  const size_t more = all - names.size();
+  return absl::StrCat(absl::StrJoin(names, ", "),
+                      more > 0 ? absl::StrCat(" +", more, " more") : "");
 }
 
 // Of all members, in their order. Empty: they are too many, or not all have one that the others
@@ -70,7 +72,10 @@ Time NodeGroup::NextDeadline() const {
   if (back_off_) next = std::min(next, back_off_->until);
   for (const auto& [id, node] : nodes_) {
     if (node.broke_at) next = std::min(next, *node.broke_at + options_.node_grace);
-    if (node.call) next = std::min(next, node.called_at + options_.tell_every);
+    if (!node.call) continue;
+    // What did not fit into the last turn is due at once.
+    const bool now = !node.to_see.empty();
+    next = std::min(next, now ? node.called_at : node.called_at + options_.tell_every);
   }
   return next;
 }
@@ -298,11 +303,16 @@ void NodeGroup::On(Time now, const NodeLeaves& event, Effects& out) {
 
 void NodeGroup::On(Time now, const DeadlineReached&, Effects& out) {
   std::vector<NodeId> lost;
+  // The same for all who wait: made once, since there may be thousands of them.
+  std::string awaited;
   for (auto& [id, node] : nodes_) {
+    // The rest stays due.
+    if (out.replies.size() + lost.size() >= options_.answers_slice_max) break;
     if (node.broke_at && now >= *node.broke_at + options_.node_grace) lost.push_back(id);
-    if (node.call && now >= node.called_at + options_.tell_every) {
+    if (node.call && node.to_see.empty() && now >= node.called_at + options_.tell_every) {
       const bool waits = node.state == State::kReady && !attempt_.on;
-      Answer(node, {.why = waits ? WhatIsAwaited() : ""}, out);
+      if (waits && awaited.empty()) awaited = WhatIsAwaited();
+      Answer(node, {.why = waits ? awaited : ""}, out);
     }
   }
   // After the loop: `Lose` erases nodes.
@@ -377,6 +387,8 @@ void NodeGroup::Settle(Time now, Effects& out) {
   if (MayBegin(now)) Begin(now, out);
   // Instructions last: what was told above goes out with this event.
   for (auto it = nodes_.begin(); it != nodes_.end();) {
+    // The rest goes out with the next event, which is due at once.
+    if (out.replies.size() >= options_.answers_slice_max) break;
     Node& node = it->second;
     bool gone = false;
     if (node.call && !node.to_see.empty()) {
@@ -543,24 +555,29 @@ std::string NodeGroup::WhatIsAwaited() const {
 }
 
 std::string NodeGroup::WhoIsAwaited() const {
-  std::vector<std::string> there;
-  std::vector<std::string> missing;
   LOCKSTEP_DCHECK(agreed_.has_value());
-  for (const auto& [id, node] : nodes_) there.push_back(node.Name());
-  bool ranked = !nodes_.empty();
+  std::vector<std::string> there;
   // Only where each launcher has a rank can the missing ones be named.
-  for (const auto& [id, node] : nodes_) ranked = ranked && node.is.rank;
-  for (int32_t rank = 0; ranked && rank < agreed_->most; ++rank) {
-    const bool here = std::any_of(nodes_.begin(), nodes_.end(),
-                                  [rank](const auto& n) { return n.second.is.rank == rank; });
-    if (!here) missing.push_back(absl::StrCat("node ", rank));
+  bool ranked = !nodes_.empty();
+  std::vector<bool> here(static_cast<size_t>(agreed_->most));
+  for (const auto& [id, node] : nodes_) {
+    if (there.size() < kNamedMax) there.push_back(node.Name());
+    ranked = ranked && node.is.rank;
+    if (ranked) here[static_cast<size_t>(*node.is.rank)] = true;
+  }
+  std::vector<std::string> missing;
+  size_t missing_count = 0;
+  for (size_t rank = 0; ranked && rank < here.size(); ++rank) {
+    if (here[rank] || ++missing_count > kNamedMax) continue;
+    missing.push_back(absl::StrCat("node ", rank));
   }
   const std::string awaited =
       missing.empty()
           ? Plural(std::max<int64_t>(0, agreed_->least - static_cast<int64_t>(nodes_.size())),
                    "more node")
-          : Listed(missing);
-  return absl::StrCat(awaited, " of ", agreed_->most, " have not come; there: ", Listed(there));
+          : Listed(missing, missing_count);
+  return absl::StrCat(awaited, " of ", agreed_->most,
+                      " have not come; there: ", Listed(there, nodes_.size()));
 }
 
 }  // namespace lockstep::node_group

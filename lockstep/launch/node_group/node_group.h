@@ -152,6 +152,9 @@ struct Options {
   absl::Duration quick_failure = absl::Seconds(10);
   // After so many of those in a row that read the same but for numbers, no attempt follows.
   int32_t same_failures_max = 3;
+  // Nodes that one event answers or gives up; the rest are due at once. So whoever else needs the
+  // server has its turn between them.
+  size_t answers_slice_max = 128;
 };
 
 // Decides for one node group.
@@ -168,8 +171,8 @@ struct Options {
 // when all nodes of the last one have said that their processes have ended, or are lost; after
 // several quick failures in a row only a while later, and after too many of the same not at all.
 //
-// Invariants: a poll is answered exactly once, after `tell_every` at the latest; a node gets each
-// instruction until it says that it has seen it; every wait for nodes ends by `join_timeout`.
+// Invariants: a poll is answered exactly once, when `tell_every` is over at the latest; a node gets
+// each instruction until it says that it has seen it; every wait for nodes ends by `join_timeout`.
 // Threads: thread-compatible. Time: `now` must not go back between calls.
 class NodeGroup {
  public:

@@ -1,8 +1,10 @@
 #include "lockstep/launch/node_group/node_group.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lockstep/base/limits.h"
@@ -61,7 +63,10 @@ class NodeGroupTest : public testing::Test {
                         .over = node.over});
   }
   void Do(const Event& event) {
+    const absl::Time before = absl::Now();
     const Effects effects = group_.Handle(now_, event);
+    longest_ = std::max(longest_, absl::Now() - before);
+    most_replies_ = std::max(most_replies_, effects.replies.size());
     for (const std::string& sentence : effects.sentences) said_.push_back(sentence);
     for (const Reply& reply : effects.replies) Take(reply);
   }
@@ -127,6 +132,9 @@ class NodeGroupTest : public testing::Test {
   uint64_t calls_ = 0;
   std::map<uint64_t, Seen> nodes_;
   std::vector<std::string> said_;
+  // Of one event.
+  absl::Duration longest_;
+  size_t most_replies_ = 0;
 };
 
 TEST_F(NodeGroupTest, AllBeginTogetherWithRanksCountedThrough) {
@@ -429,6 +437,51 @@ TEST_F(NodeGroupTest, ANodeThatDoesNotComeIsNamedWhenTimeIsUp) {
   EXPECT_EQ(nodes_[1].last().exit_code, 1);
   EXPECT_THAT(nodes_[1].last().why,
               HasSubstr("not enough nodes came within 1m: node 1 of 2 have not come"));
+}
+
+TEST_F(NodeGroupTest, Finding19_ManyWhoWaitAreToldForWhomInShortTurns) {
+  template_.least = kNodesMax;
+  template_.most = kNodesMax;
+  for (uint64_t id = 1; id <= 300; ++id) Come(id, static_cast<int32_t>(id + 7));
+  Pass(absl::Seconds(5));
+  for (const auto& [id, node] : nodes_) {
+    EXPECT_THAT(node.waits, testing::ElementsAre(testing::StartsWith(
+                                "node 0, node 1, node 2, node 3, node 4, node 5, node 6, node 7 "
+                                "+16076 more of 16384 have not come; there: node 8 on host-1 ")));
+    EXPECT_THAT(node.waits.back(), testing::EndsWith(" +292 more"));
+  }
+  EXPECT_LE(most_replies_, 128u);
+  EXPECT_LT(longest_, absl::Milliseconds(200)) << "it took 0.1 s for each of them";
+  Pass(absl::Seconds(5));
+  EXPECT_EQ(nodes_[300].waits.size(), 2U);
+}
+
+TEST_F(NodeGroupTest, ManyAreToldToBeginAndOfTheEndInShortTurns) {
+  template_.least = 300;
+  template_.most = 300;
+  for (uint64_t id = 1; id <= 300; ++id) Come(id);
+  Pass(absl::ZeroDuration());
+  for (const auto& [id, node] : nodes_) {
+    ASSERT_EQ(node.told.size(), 1U) << id;
+    EXPECT_EQ(node.last().kind, Kind::kBegin);
+  }
+  for (uint64_t id = 1; id <= 300; ++id) Over(id);
+  Pass(absl::ZeroDuration());
+  for (const auto& [id, node] : nodes_) EXPECT_EQ(node.last().kind, Kind::kEnded) << id;
+  EXPECT_TRUE(group_.empty());
+  EXPECT_LE(most_replies_, 128u);
+}
+
+TEST_F(NodeGroupTest, ManyWhoAreGoneAtOnceAreAllMissed) {
+  template_.least = 301;
+  template_.most = 301;
+  for (uint64_t id = 1; id <= 300; ++id) Come(id);
+  for (uint64_t id = 1; id <= 300; ++id) Die(id);
+  Pass(absl::Seconds(1));
+  EXPECT_EQ(std::count_if(said_.begin(), said_.end(),
+                          [](const std::string& text) { return text.ends_with("or its host"); }),
+            300);
+  EXPECT_TRUE(group_.empty());
 }
 
 TEST_F(NodeGroupTest, WithinMinAndMaxItGoesOnWithThoseThatAreLeft) {
