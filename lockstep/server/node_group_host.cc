@@ -32,6 +32,9 @@ constexpr absl::Duration kJoinTimeoutMax = absl::Hours(24 * 365);
 constexpr size_t kGroupBytes = 2048;
 constexpr size_t kNodeBytes = 1024;
 constexpr size_t kTextBytes = 32;
+// What a group keeps of the longest failure: why its last two attempts were called off, why the run
+// has ended, what the attempt keeps of it, and what the next failure is compared with.
+constexpr size_t kTextsOfGroup = 5;
 
 absl::Duration Bounded(int64_t microseconds) {
   return std::clamp(absl::Microseconds(microseconds), absl::ZeroDuration(), kJoinTimeoutMax);
@@ -75,7 +78,7 @@ NodeGroupStep ToStep(node_group::Instruction::Kind kind) {
   return NodeGroupStep::kEnded;
 }
 
-wire::native::PollNodeGroupReply ToReply(const node_group::Instruction& told, int64_t before) {
+wire::native::PollNodeGroupReply ToReply(node_group::Instruction told, int64_t before) {
   return {.step = ToStep(told.kind),
           .number = told.number,
           .attempt = told.attempt,
@@ -86,9 +89,9 @@ wire::native::PollNodeGroupReply ToReply(const node_group::Instruction& told, in
           .failures = told.failures,
           .another = told.another,
           .exit_code = told.exit_code,
-          .why = told.why,
+          .why = std::move(told.why),
           .job_attempt = before + told.attempt,
-          .addresses = told.addresses};
+          .addresses = std::move(told.addresses)};
 }
 
 }  // namespace
@@ -171,10 +174,9 @@ void NodeGroupHost::Poll(const link::Request& request, link::Responder responder
   Handle(*one, ToPoll(*message, call));
 }
 
-NodeGroupHost::Cost NodeGroupHost::CostOf(const PollNodeGroup& message) {
-  Cost cost;
-  for (const std::string& each : message.addresses) cost.addresses += kTextBytes + each.size();
-  cost.all = kNodeBytes + message.host.size() + message.run.size() + cost.addresses;
+size_t NodeGroupHost::CostOf(const PollNodeGroup& message) {
+  size_t cost = kNodeBytes + message.host.size() + message.run.size();
+  for (const std::string& each : message.addresses) cost += kTextBytes + each.size();
   return cost;
 }
 
@@ -182,27 +184,24 @@ absl::Status NodeGroupHost::CheckRoom(const One* one, const PollNodeGroup& messa
   size_t known = 0;
   if (one != nullptr) {
     const auto node = one->costs.find(node_group::NodeId(message.node));
-    if (node != one->costs.end()) known = node->second.all;
+    if (node != one->costs.end()) known = node->second;
   }
-  const size_t bytes = CostOf(message).all;
+  const size_t bytes = CostOf(message);
   if (bytes <= known || memory_.HasRoom(bytes - known)) return absl::OkStatus();
   // Who takes part in an attempt and comes back is no new work.
   if (message.attempt > 0 && memory_.HasReserve()) return absl::OkStatus();
   return WithReason(absl::ResourceExhaustedError(memory_.Refusal(bytes - known)), "memory_max");
 }
 
-void NodeGroupHost::SetCost(One& one, node_group::NodeId node, Cost cost) {
-  Cost& is = one.costs[node];
-  one.sum.all += cost.all - is.all;
-  one.sum.addresses += cost.addresses - is.addresses;
+void NodeGroupHost::SetCost(One& one, node_group::NodeId node, size_t cost) {
+  size_t& is = one.costs[node];
+  one.sum += cost - is;
   is = cost;
 }
 
 void NodeGroupHost::CountMemory(One& one) {
-  const size_t nodes = one.costs.size();
-  // Each is told the addresses of all, and why an attempt is over, until it has seen it.
-  const size_t told = nodes <= node_group::kAddressedMembersMax ? one.sum.addresses : 0;
-  one.share.Set(kGroupBytes + one.sum.all + nodes * (told + one.text_bytes));
+  // What all nodes are told is kept once, until each has seen it.
+  one.share.Set(kGroupBytes + one.sum + one.group.address_bytes() + kTextsOfGroup * one.text_bytes);
 }
 
 void NodeGroupHost::TellGroup(const link::Request& request, link::Responder responder) {
@@ -211,7 +210,7 @@ void NodeGroupHost::TellGroup(const link::Request& request, link::Responder resp
   const node_group::NodeId node(message->node);
   // Of a group that is not known nothing can be changed: its launchers come back by themselves.
   if (One* const one = Find(message->job); one != nullptr) {
-    one->text_bytes = std::max(one->text_bytes, message->text.size());
+    one->text_bytes = std::max({one->text_bytes, message->text.size(), message->failure.size()});
     if (message->word == NodeGroupWord::kFailed) {
       Handle(*one, node_group::NodeFailed{.node = node,
                                           .attempt = message->attempt,
@@ -232,17 +231,17 @@ void NodeGroupHost::TellGroup(const link::Request& request, link::Responder resp
 }
 
 void NodeGroupHost::Handle(One& one, const node_group::Event& event) {
-  const node_group::Effects effects = one.group.Handle(runtime::MonotonicNow(), event);
+  node_group::Effects effects = one.group.Handle(runtime::MonotonicNow(), event);
   one.timer.Arm(one.group.NextDeadline(),
                 [this, &one] { Handle(one, node_group::DeadlineReached{}); });
   CountMemory(one);
   if (effects.begins) began_(one.job, {.size = *effects.begins});
-  for (const node_group::Reply& reply : effects.replies) Answer(reply);
+  for (node_group::Reply& reply : effects.replies) Answer(std::move(reply));
   for (const std::string& sentence : effects.sentences) tell_(one.job, sentence);
   FreeIfEmpty(one);
 }
 
-void NodeGroupHost::Answer(const node_group::Reply& reply) {
+void NodeGroupHost::Answer(node_group::Reply reply) {
   auto node = calls_.extract(reply.call);
   if (node.empty()) return;
   link::Responder& responder = node.mapped().responder;
@@ -253,8 +252,8 @@ void NodeGroupHost::Answer(const node_group::Reply& reply) {
     return responder.Fail(
         WithReason(absl::FailedPreconditionError(reply.refusal), "not_of_the_crew"));
   }
-  responder.Answer(
-      wire::native::Encode(ToReply(reply.instruction, node.mapped().one->attempts_before)));
+  responder.Answer(wire::native::Encode(
+      ToReply(std::move(reply.instruction), node.mapped().one->attempts_before)));
 }
 
 void NodeGroupHost::Cancelled(link::LinkId link, uint64_t id) {
@@ -285,7 +284,7 @@ void NodeGroupHost::Ended(link::LinkId link) {
   LOCKSTEP_DCHECK(links != one.speakers.end() && links->second > 0);
   if (--links->second > 0) return;
   one.speakers.erase(links);
-  SetCost(one, speaker.node, {});
+  SetCost(one, speaker.node, 0);
   one.costs.erase(speaker.node);
   Handle(one, node_group::NodeBroke{speaker.node});
 }

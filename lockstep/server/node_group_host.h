@@ -64,10 +64,6 @@ class NodeGroupHost {
   bool Holds(link::LinkId link) const { return speakers_.contains(link); }
 
  private:
-  struct Cost {
-    size_t all = 0;
-    size_t addresses = 0;  // of that
-  };
   struct One {
     One(runtime::Loop& loop, runtime::MemoryAccount& memory, std::string name)
         : job(std::move(name)),
@@ -78,8 +74,8 @@ class NodeGroupHost {
     int64_t attempts_before = 0;  // of the job, when the run began
     runtime::Timer timer;
     std::map<node_group::NodeId, size_t> speakers;  // links that speak for a node
-    std::map<node_group::NodeId, Cost> costs;       // of each that speaks, as it last said
-    Cost sum;                                       // of all of those
+    std::map<node_group::NodeId, size_t> costs;     // of each that speaks, as it last said
+    size_t sum = 0;                                 // of all of those
     size_t text_bytes = 0;                          // of the longest failure that was told
     runtime::MemoryShare share;
   };
@@ -96,13 +92,13 @@ class NodeGroupHost {
   void Poll(const link::Request& request, link::Responder responder);
   void TellGroup(const link::Request& request, link::Responder responder);
   One* Find(const std::string& job);
-  static Cost CostOf(const wire::native::PollNodeGroup& message);
+  static size_t CostOf(const wire::native::PollNodeGroup& message);
   // The refusal of a launcher that is new, or says more than before, when there is no room for it.
   absl::Status CheckRoom(const One* one, const wire::native::PollNodeGroup& message) const;
-  static void SetCost(One& one, node_group::NodeId node, Cost cost);
+  static void SetCost(One& one, node_group::NodeId node, size_t cost);
   static void CountMemory(One& one);
   void Handle(One& one, const node_group::Event& event);
-  void Answer(const node_group::Reply& reply);
+  void Answer(node_group::Reply reply);
   // Forgets the group, soon, if nobody is in it and no link speaks for it.
   void FreeIfEmpty(const One& one);
   void FreeEmpty();

@@ -112,58 +112,99 @@ TEST_F(NodeGroupHostTest, TwoLaunchersBeginTogetherAndAFailureReachesTheOther) {
   EXPECT_EQ(second->Next()->job_attempt, 2);
 }
 
-TEST(NodeGroupHost, Finding08_NodeGroupsAreInTheAccountAndRefusedByName) {
+// The host alone, and launchers whose links are numbers.
+class NodeGroupHostAloneTest : public ::testing::Test {
+ protected:
   struct Answers final : link::Responder::Sink {
     void Answer(link::LinkId, link::RequestKind, uint64_t, link::Payload payload) override {
       last = std::move(payload);
     }
     std::optional<link::Payload> last;
   };
-  runtime::Loop loop;
-  runtime::MemoryAccount memory(uint64_t{8} << 20);
-  const auto answers = std::make_shared<Answers>();
-  NodeGroupHost groups(
-      loop, memory, [](const std::string&) -> absl::StatusOr<int64_t> { return 0; },
-      [](const std::string&, const coord::RunBegan&) {},
-      [](const std::string&, const std::string&) {});
-  uint64_t last = 0;
-  const auto poll = [&](uint64_t node) {
-    PollNodeGroup message = {.job = "digits",
-                             .node = node,
-                             .host = std::string(200, 'h'),
-                             .pid = 1,
-                             .processes = 2,
-                             .nodes_least = 2,
-                             .nodes_most = 2,
-                             .join_timeout_us = absl::ToInt64Microseconds(kPatience),
-                             .addresses = {std::string(100, 'a'), std::string(100, 'b')}};
-    constexpr auto kKind = wire::native::KindOf<PollNodeGroup>::kKind;
-    answers->last.reset();
-    groups.Take({.link = link::LinkId(node),
-                 .id = ++last,
-                 .kind = kKind,
-                 .payload = wire::native::Encode(message)},
-                link::Responder(answers, link::LinkId(node), kKind, last));
-  };
-  const auto refusal = [&]() -> absl::Status {
-    if (!answers->last || !answers->last->failed) return absl::OkStatus();
-    const auto error = wire::native::Decode<wire::native::ErrorReply>(answers->last->bytes);
-    return error.ok() ? wire::native::ToStatus(*error) : error.status();
-  };
-  poll(1);
-  EXPECT_TRUE(refusal().ok()) << refusal();
-  EXPECT_GT(memory.held(), 400u);
-  {
-    runtime::MemoryShare others(&memory, "others", "keys");
-    others.Set(memory.limit() / 100 * 95);
-    poll(2);
-    EXPECT_EQ(wire::native::ReasonOf(refusal()), "memory_max");
-    // Who is in it already costs nothing more.
-    poll(1);
-    EXPECT_TRUE(refusal().ok()) << refusal();
+
+  NodeGroupHostAloneTest() {
+    poll_ = {.job = "digits",
+             .host = std::string(200, 'h'),
+             .pid = 1,
+             .processes = 2,
+             .nodes_least = 2,
+             .nodes_most = 2,
+             .join_timeout_us = absl::ToInt64Microseconds(kPatience),
+             .addresses = {std::string(100, 'a'), std::string(100, 'b')}};
   }
-  groups.JobDeleted("digits", absl::NotFoundError("deleted"));
-  EXPECT_EQ(memory.held(), 0u);
+  template <typename Message>
+  void Send(uint64_t node, Message message) {
+    message.job = "digits";
+    message.node = node;
+    constexpr auto kKind = wire::native::KindOf<Message>::kKind;
+    answers_->last.reset();
+    ++last_;
+    groups_.Take({.link = link::LinkId(node),
+                  .id = last_,
+                  .kind = kKind,
+                  .payload = wire::native::Encode(message)},
+                 link::Responder(answers_, link::LinkId(node), kKind, last_));
+  }
+  void Poll(uint64_t node) { Send(node, poll_); }
+  absl::Status Refusal() const {
+    if (!answers_->last || !answers_->last->failed) return absl::OkStatus();
+    const auto error = wire::native::Decode<wire::native::ErrorReply>(answers_->last->bytes);
+    return error.ok() ? wire::native::ToStatus(*error) : error.status();
+  }
+
+  runtime::Loop loop_;
+  runtime::MemoryAccount memory_{uint64_t{8} << 20};
+  const std::shared_ptr<Answers> answers_ = std::make_shared<Answers>();
+  int64_t last_attempt_ = 0;
+  NodeGroupHost groups_{
+      loop_, memory_,
+      [this](const std::string&) -> absl::StatusOr<int64_t> { return last_attempt_; },
+      [](const std::string&, const coord::RunBegan&) {},
+      [](const std::string&, const std::string&) {}};
+  uint64_t last_ = 0;
+  PollNodeGroup poll_;
+};
+
+TEST_F(NodeGroupHostAloneTest, Finding08_NodeGroupsAreInTheAccountAndRefusedByName) {
+  Poll(1);
+  EXPECT_TRUE(Refusal().ok()) << Refusal();
+  EXPECT_GT(memory_.held(), 400u);
+  {
+    runtime::MemoryShare others(&memory_, "others", "keys");
+    others.Set(memory_.limit() / 100 * 95);
+    Poll(2);
+    EXPECT_EQ(wire::native::ReasonOf(Refusal()), "memory_max");
+    // Who is in it already costs nothing more.
+    Poll(1);
+    EXPECT_TRUE(Refusal().ok()) << Refusal();
+  }
+  groups_.JobDeleted("digits", absl::NotFoundError("deleted"));
+  EXPECT_EQ(memory_.held(), 0u);
+}
+
+TEST_F(NodeGroupHostAloneTest, Finding19_WhatNodesAreToldIsInTheAccountOnce) {
+  constexpr size_t kBytes = size_t{100} * 1024;
+  poll_.processes = 512;
+  poll_.max_restarts = 1000;
+  poll_.addresses.assign(512, std::string(100, 'a'));
+  Poll(1);
+  const uint64_t one = memory_.held();
+  EXPECT_GT(one, kBytes / 2);
+  Poll(2);
+  const uint64_t both = memory_.held();
+  EXPECT_GT(both, 2 * kBytes) << "what each says, and the list that both are told";
+  EXPECT_LT(both, 2 * one + 2 * kBytes);
+  // Nobody asks what became of these attempts.
+  for (int64_t attempt = 1; attempt <= 50; ++attempt) {
+    const std::string text(static_cast<size_t>(1000 + attempt % 5), 'x');
+    TellNodeGroup word = {.attempt = attempt, .word = NodeGroupWord::kFailed, .text = text};
+    Send(1, word);
+    word.word = NodeGroupWord::kOver;
+    Send(1, word);
+    Send(2, word);
+  }
+  EXPECT_GT(memory_.held(), both + 1000);
+  EXPECT_LT(memory_.held(), both + 10'000);
 }
 
 TEST_F(NodeGroupHostTest, ALauncherWhoseLinkEndsIsMissed) {

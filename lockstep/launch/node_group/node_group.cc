@@ -15,6 +15,11 @@ namespace {
 // Named before the rest is counted.
 constexpr size_t kNamedMax = 8;
 
+// That one node has not seen: that an attempt was called off, that the next has begun and was
+// called off, or that the run has ended. It cannot be over with an attempt whose beginning it has
+// not seen.
+constexpr size_t kUnseenMax = 3;
+
 std::string Plural(int64_t count, const char* noun) {
   return absl::StrCat(count, " ", noun, count == 1 ? "" : "s");
 }
@@ -46,7 +51,21 @@ std::vector<std::string> AddressesOf(const std::vector<const LauncherInfo*>& nod
   return all;
 }
 
+size_t BytesOf(const std::vector<std::string>& texts) {
+  size_t bytes = 0;
+  for (const std::string& text : texts) bytes += sizeof(std::string) + text.size();
+  return bytes;
+}
+
 }  // namespace
+
+Instruction NodeGroup::Unseen::ToInstruction() const {
+  Instruction instruction = *as_all;
+  instruction.number = number;
+  instruction.rank = rank;
+  instruction.first = first;
+  return instruction;
+}
 
 std::string NodeGroup::Node::Name() const {
   return absl::StrCat(before    ? absl::StrCat("node ", *before, " on ")
@@ -147,9 +166,7 @@ void NodeGroup::On(Time now, const Poll& event, Effects& out) {
   node.call = event.call;
   node.called_at = now;
   // What the launcher has seen is dropped; the rest is sent again.
-  while (!node.to_see.empty() && node.to_see.front().number <= event.seen) {
-    node.to_see.pop_front();
-  }
+  std::erase_if(node.to_see, [&](const Unseen& each) { return each.number <= event.seen; });
 }
 
 void NodeGroup::Come(Time now, const Poll& event, Effects& out) {
@@ -179,7 +196,10 @@ void NodeGroup::Come(Time now, const Poll& event, Effects& out) {
     break;
   }
   // Only now: a node that was refused sets no terms.
-  if (!agreed_) agreed_ = event.node;
+  if (!agreed_) {
+    agreed_ = event.node;
+    agreed_->addresses.clear();  // of this node alone
+  }
   // During an attempt no node is waited for.
   if (!waits_since_ && !attempt_.on) waits_since_ = now;
   last_came_ = now;
@@ -219,10 +239,11 @@ void NodeGroup::Return(Time now, const Poll& event, Node& node, Effects& out) {
   }
   // What it still runs has to stop before it may be ready.
   node.state = State::kStale;
-  Tell(node, {.kind = Instruction::Kind::kCalledOff,
-              .attempt = event.attempt,
-              .another = true,
-              .why = "the others went on without this node, which could not be reached"});
+  Tell(node, std::make_shared<Instruction>(Instruction{
+                 .kind = Instruction::Kind::kCalledOff,
+                 .attempt = event.attempt,
+                 .another = true,
+                 .why = "the others went on without this node, which could not be reached"}));
 }
 
 void NodeGroup::Welcome(Time now, Node& node, Effects& out) {
@@ -285,6 +306,14 @@ void NodeGroup::On(Time now, const NodeOver& event, Effects& out) {
   if (node == nullptr) return;
   // Whatever follows, nothing of it runs any more.
   node->state = State::kOver;
+  // It has seen that the attempt began, and all before that, whether its poll said so or not: what
+  // waits for a node that never polls again does not grow with each attempt.
+  const auto begun =
+      std::find_if(node->to_see.begin(), node->to_see.end(), [&](const Unseen& each) {
+        return each.as_all->kind == Instruction::Kind::kBegin &&
+               each.as_all->attempt == event.attempt;
+      });
+  if (begun != node->to_see.end()) node->to_see.erase(node->to_see.begin(), begun + 1);
   // It was told to end, so how it ended says nothing.
   if (attempt_.called_off) return;
   if (event.again) {
@@ -370,14 +399,14 @@ void NodeGroup::CallOff(Time now, std::string why, int32_t exit_code, bool failu
   attempt_.why = why;
   out.sentences.push_back(absl::StrCat("attempt ", attempt_.number, " of the run is called off: ",
                                        why, attempt_.another ? "; another one follows" : ""));
+  const auto told = std::make_shared<Instruction>(Instruction{.kind = Instruction::Kind::kCalledOff,
+                                                              .attempt = attempt_.number,
+                                                              .another = attempt_.another,
+                                                              .exit_code = attempt_.exit_code,
+                                                              .why = std::move(why)});
   for (auto& [id, node] : nodes_) {
     // Nodes in readiness have nothing to stop.
-    if (node.state != State::kTakesPart && node.state != State::kOver) continue;
-    Tell(node, {.kind = Instruction::Kind::kCalledOff,
-                .attempt = attempt_.number,
-                .another = attempt_.another,
-                .exit_code = attempt_.exit_code,
-                .why = why});
+    if (node.state == State::kTakesPart || node.state == State::kOver) Tell(node, told);
   }
 }
 
@@ -386,15 +415,19 @@ void NodeGroup::Settle(Time now, Effects& out) {
   if (attempt_.on) SettleOver(now, out);
   if (MayBegin(now)) Begin(now, out);
   // Instructions last: what was told above goes out with this event.
+  size_t bytes = 0;
   for (auto it = nodes_.begin(); it != nodes_.end();) {
     // The rest goes out with the next event, which is due at once.
     if (out.replies.size() >= options_.answers_slice_max) break;
+    if (bytes >= options_.answer_bytes_slice_max) break;
     Node& node = it->second;
     bool gone = false;
     if (node.call && !node.to_see.empty()) {
       // Once it has fetched the end, nothing more is to be said to it.
-      gone = node.to_see.front().kind == Instruction::Kind::kEnded;
-      Answer(node, node.to_see.front(), out);
+      const Unseen& next = node.to_see.front();
+      gone = next.as_all->kind == Instruction::Kind::kEnded;
+      bytes += next.as_all->why.size() + BytesOf(next.as_all->addresses);
+      Answer(node, next.ToInstruction(), out);
     }
     it = gone ? nodes_.erase(it) : std::next(it);
   }
@@ -478,21 +511,21 @@ void NodeGroup::Begin(Time now, Effects& out) {
     size += node->is.processes;
     launchers.push_back(&node->is);
   }
-  const std::vector<std::string> addresses = AddressesOf(launchers, size);
+  const auto told =
+      std::make_shared<Instruction>(Instruction{.kind = Instruction::Kind::kBegin,
+                                                .attempt = attempt_.number,
+                                                .nodes = static_cast<int32_t>(nodes.size()),
+                                                .size = size,
+                                                .failures = failures_,
+                                                .addresses = AddressesOf(launchers, size)});
+  attempt_.address_bytes = BytesOf(told->addresses);
   int32_t first = 0;
   for (size_t i = 0; i < nodes.size(); ++i) {
     Node& node = *nodes[i];
     node.state = State::kTakesPart;
     // So that the node gets this rank again, if it does not ask for another.
     node.before = static_cast<int32_t>(i);
-    Tell(node, {.kind = Instruction::Kind::kBegin,
-                .attempt = attempt_.number,
-                .rank = static_cast<int32_t>(i),
-                .nodes = static_cast<int32_t>(nodes.size()),
-                .first = first,
-                .size = size,
-                .failures = failures_,
-                .addresses = addresses});
+    Tell(node, told, static_cast<int32_t>(i), first);
     first += node.is.processes;
   }
   LOCKSTEP_DCHECK(first == size);  // ranks leave no gap
@@ -513,18 +546,18 @@ void NodeGroup::End(int32_t exit_code, const std::string& why, Effects& out) {
   waits_since_.reset();
   attempt_.why = why;
   out.sentences.push_back(absl::StrCat("the run has ended, exit code ", exit_code, ": ", why));
-  for (auto& [id, node] : nodes_) {
-    Tell(node, {.kind = Instruction::Kind::kEnded,
-                .attempt = attempt_.number,
-                .exit_code = exit_code,
-                .why = why});
-  }
+  const auto told = std::make_shared<Instruction>(Instruction{.kind = Instruction::Kind::kEnded,
+                                                              .attempt = attempt_.number,
+                                                              .exit_code = exit_code,
+                                                              .why = why});
+  for (auto& [id, node] : nodes_) Tell(node, told);
 }
 
-void NodeGroup::Tell(Node& node, Instruction instruction) {
+void NodeGroup::Tell(Node& node, std::shared_ptr<const Instruction> as_all, int32_t rank,
+                     int32_t first) {
   LOCKSTEP_DCHECK(node.to_see.empty() || node.to_see.back().number == node.told);
-  instruction.number = ++node.told;
-  node.to_see.push_back(std::move(instruction));
+  node.to_see.push_back({std::move(as_all), ++node.told, rank, first});
+  LOCKSTEP_DCHECK(node.to_see.size() <= kUnseenMax);
 }
 
 void NodeGroup::Answer(Node& node, Instruction instruction, Effects& out) {

@@ -3,8 +3,8 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -155,6 +155,8 @@ struct Options {
   // Nodes that one event answers or gives up; the rest are due at once. So whoever else needs the
   // server has its turn between them.
   size_t answers_slice_max = 128;
+  // Of texts and addresses in these answers; one answer may go beyond.
+  size_t answer_bytes_slice_max = size_t{1} << 20;
 };
 
 // Decides for one node group.
@@ -186,10 +188,22 @@ class NodeGroup {
 
   // Nobody is left in it.
   bool empty() const { return nodes_.empty(); }
+  // Of the addresses that nodes of the last attempt are told, which are kept once for all of them.
+  size_t address_bytes() const { return attempt_.address_bytes; }
 
  private:
   // kStale: it takes part in an attempt before the current one, and is to stop.
   enum class State { kReady, kTakesPart, kOver, kStale };
+  // An instruction that a node has not seen yet: what is the same for all of them, which may be
+  // long, is there once; the rest is this node's own.
+  struct Unseen {
+    Instruction ToInstruction() const;
+
+    std::shared_ptr<const Instruction> as_all;
+    int64_t number = 0;
+    int32_t rank = 0;
+    int32_t first = 0;
+  };
   struct Node {
     // "node 3 on h2 (lockstep run, pid 7)".
     std::string Name() const;
@@ -201,8 +215,8 @@ class NodeGroup {
     std::optional<Time> broke_at;
     std::optional<CallId> call;
     Time called_at;
-    int64_t told = 0;                // instructions
-    std::deque<Instruction> to_see;  // not seen yet
+    int64_t told = 0;            // instructions
+    std::vector<Unseen> to_see;  // in their order
   };
   // The current attempt, or the last one. It was begun, and is on until all are over with it.
   struct Attempt {
@@ -213,6 +227,7 @@ class NodeGroup {
     bool another = false;   // and another one follows
     int32_t exit_code = 0;  // of the first failure
     std::string why;        // likewise
+    size_t address_bytes = 0;
   };
   // Nodes of the attempt that a former life of the server began are waited for.
   struct Returning {
@@ -252,7 +267,9 @@ class NodeGroup {
   std::vector<Node*> Chosen();
   void Begin(Time now, Effects& out);
   void End(int32_t exit_code, const std::string& why, Effects& out);
-  void Tell(Node& node, Instruction instruction);
+  // `rank`, `first`: of kBegin.
+  static void Tell(Node& node, std::shared_ptr<const Instruction> as_all, int32_t rank = 0,
+                   int32_t first = 0);
   void Answer(Node& node, Instruction instruction, Effects& out);
   int32_t Count(State state) const;
   Time JoinDeadline() const;
