@@ -40,7 +40,7 @@ absl::Duration Bounded(int64_t microseconds) {
   return std::clamp(absl::Microseconds(microseconds), absl::ZeroDuration(), kJoinTimeoutMax);
 }
 
-node_group::Poll ToPoll(const PollNodeGroup& message, CallId call) {
+node_group::Poll ToPoll(const PollNodeGroup& message, CallId call, int64_t job_attempt) {
   return {.call = call,
           .node = {.id = node_group::NodeId(message.node),
                    .host = message.host,
@@ -60,7 +60,8 @@ node_group::Poll ToPoll(const PollNodeGroup& message, CallId call) {
           .attempt = message.attempt,
           .rank = message.attempt_rank,
           .nodes = message.attempt_nodes,
-          .over = message.over};
+          .over = message.over,
+          .job_attempt = job_attempt};
 }
 
 NodeGroupStep ToStep(node_group::Instruction::Kind kind) {
@@ -126,22 +127,8 @@ void NodeGroupHost::Poll(const link::Request& request, link::Responder responder
   }
   One* one = Find(message->job);
   if (absl::Status status = CheckRoom(one, *message); !status.ok()) return responder.Fail(status);
-  const bool begins = one == nullptr || one->group.empty();
-  int64_t attempts_before = 0;
-  if (begins) {
-    const auto last = last_attempt_(message->job);
-    if (!last.ok()) return responder.Fail(last.status());
-    if (!IsAttemptWithin(message->attempt, *last)) {
-      return responder.Fail(WithReason(
-          absl::InvalidArgumentError(absl::StrFormat(
-              "attempt %d of the run of job '%s' is more than %d ahead of the job's own, %d "
-              "(attempts_ahead_max)",
-              message->attempt, message->job, kAttemptsAheadMax, *last)),
-          "invalid_argument"));
-    }
-    // Attempts of this run may have been counted already, when it comes back.
-    attempts_before = std::max<int64_t>(0, *last - std::max<int64_t>(0, message->attempt));
-  }
+  const auto job_attempt = JobAttempt(one, *message);
+  if (!job_attempt.ok()) return responder.Fail(job_attempt.status());
   if (one == nullptr && node_groups_.size() >= kNodeGroupsMax) FreeEmpty();
   if (one == nullptr && node_groups_.size() >= kNodeGroupsMax) {
     return responder.Fail(
@@ -154,7 +141,6 @@ void NodeGroupHost::Poll(const link::Request& request, link::Responder responder
     one = made.get();
     node_groups_.emplace(message->job, std::move(made));
   }
-  if (begins) one->attempts_before = attempts_before;
   Speaker& speaker = speakers_[request.link];
   const node_group::NodeId node(message->node);
   const bool another = speaker.one != nullptr && (speaker.one != one || speaker.node != node);
@@ -171,7 +157,24 @@ void NodeGroupHost::Poll(const link::Request& request, link::Responder responder
   const CallId call(++last_call_);
   speaker.calls[request.id] = call;
   calls_.emplace(call, Call{one, std::move(responder)});
-  Handle(*one, ToPoll(*message, call));
+  Handle(*one, ToPoll(*message, call, *job_attempt));
+}
+
+absl::StatusOr<int64_t> NodeGroupHost::JobAttempt(const One* one,
+                                                  const PollNodeGroup& message) const {
+  const bool begins = one == nullptr || one->group.progress().over;
+  const int64_t known = one != nullptr ? one->group.progress().attempt : 0;
+  if (!begins && message.attempt <= known) return 0;
+  const auto last = last_attempt_(message.job);
+  if (!last.ok()) return last;
+  // Who has not fetched the end of the run before tells of that run's attempts.
+  const int64_t current = begins ? *last : std::max(*last, known);
+  if (message.attempt <= known || IsAttemptWithin(message.attempt, current)) return last;
+  return WithReason(absl::InvalidArgumentError(absl::StrFormat(
+                        "attempt %d of the run of job '%s' is more than %d ahead of the job's own, "
+                        "%d (attempts_ahead_max)",
+                        message.attempt, message.job, kAttemptsAheadMax, current)),
+                    "invalid_argument");
 }
 
 size_t NodeGroupHost::CostOf(const PollNodeGroup& message) {
@@ -201,7 +204,8 @@ void NodeGroupHost::SetCost(One& one, node_group::NodeId node, size_t cost) {
 
 void NodeGroupHost::CountMemory(One& one) {
   // What all nodes are told is kept once, until each has seen it.
-  one.share.Set(kGroupBytes + one.sum + one.group.address_bytes() + kTextsOfGroup * one.text_bytes);
+  one.share.Set(kGroupBytes + one.sum + one.group.progress().address_bytes +
+                kTextsOfGroup * one.text_bytes);
 }
 
 void NodeGroupHost::TellGroup(const link::Request& request, link::Responder responder) {
@@ -253,7 +257,7 @@ void NodeGroupHost::Answer(node_group::Reply reply) {
         WithReason(absl::FailedPreconditionError(reply.refusal), "not_of_the_crew"));
   }
   responder.Answer(wire::native::Encode(
-      ToReply(std::move(reply.instruction), node.mapped().one->attempts_before)));
+      ToReply(std::move(reply.instruction), node.mapped().one->group.progress().attempts_before)));
 }
 
 void NodeGroupHost::Cancelled(link::LinkId link, uint64_t id) {

@@ -71,7 +71,6 @@ class NodeGroupHost {
           share(&memory, absl::StrCat("job '", job, "'"), "launchers of its nodes") {}
     const std::string job;
     node_group::NodeGroup group{node_group::Options{}};
-    int64_t attempts_before = 0;  // of the job, when the run began
     runtime::Timer timer;
     std::map<node_group::NodeId, size_t> speakers;  // links that speak for a node
     std::map<node_group::NodeId, size_t> costs;     // of each that speaks, as it last said
@@ -92,6 +91,10 @@ class NodeGroupHost {
   void Poll(const link::Request& request, link::Responder responder);
   void TellGroup(const link::Request& request, link::Responder responder);
   One* Find(const std::string& job);
+  // The last attempt of the job, for a launcher that begins a run or tells of an attempt that its
+  // group does not know; an error where that is too far ahead. 0: it does not matter.
+  absl::StatusOr<int64_t> JobAttempt(const One* one,
+                                     const wire::native::PollNodeGroup& message) const;
   static size_t CostOf(const wire::native::PollNodeGroup& message);
   // The refusal of a launcher that is new, or says more than before, when there is no room for it.
   absl::Status CheckRoom(const One* one, const wire::native::PollNodeGroup& message) const;

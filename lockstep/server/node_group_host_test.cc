@@ -207,6 +207,22 @@ TEST_F(NodeGroupHostAloneTest, Finding19_WhatNodesAreToldIsInTheAccountOnce) {
   EXPECT_LT(memory_.held(), both + 10'000);
 }
 
+TEST_F(NodeGroupHostAloneTest, Finding19_NoLauncherIsFarAheadOfTheOthers) {
+  last_attempt_ = 3;
+  Poll(1);
+  poll_.attempt = 5000;
+  poll_.attempt_nodes = 1;
+  Poll(2);
+  EXPECT_EQ(Refusal().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(Refusal().message()), HasSubstr("attempts_ahead_max"));
+  // Nor does one go ahead that is in it.
+  Poll(1);
+  EXPECT_EQ(Refusal().code(), absl::StatusCode::kInvalidArgument);
+  poll_.attempt = 1003;
+  Poll(2);
+  EXPECT_TRUE(Refusal().ok()) << Refusal();
+}
+
 TEST_F(NodeGroupHostTest, ALauncherWhoseLinkEndsIsMissed) {
   auto first = Come(1);
   auto second = Come(2);

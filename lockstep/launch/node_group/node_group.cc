@@ -104,7 +104,8 @@ int32_t NodeGroup::Count(State state) const {
       nodes_.begin(), nodes_.end(), [state](const auto& n) { return n.second.state == state; }));
 }
 
-std::string NodeGroup::Refusal(const LauncherInfo& node) const {
+std::string NodeGroup::Refusal(const Poll& event) const {
+  const LauncherInfo& node = event.node;
   if (node.least < 1 || node.most < node.least || node.most > kNodesMax || node.processes < 1) {
     return absl::StrCat("a node group of ", node.least, " to ", node.most, " nodes with ",
                         node.processes, " processes each cannot be");
@@ -112,6 +113,10 @@ std::string NodeGroup::Refusal(const LauncherInfo& node) const {
   if (node.processes > kMembersMax) {
     return absl::StrCat("a node of ", node.processes, " processes is more than the ", kMembersMax,
                         " members that a job may have (members_max)");
+  }
+  if (event.attempt > 0 && event.nodes < 1) {
+    return absl::StrCat("attempt ", event.attempt, " of the run cannot have ",
+                        Plural(event.nodes, "node"));
   }
   if (node.rank && (*node.rank < 0 || *node.rank >= node.most)) {
     return absl::StrCat("node rank ", *node.rank, " is not among ", Plural(node.most, "node"));
@@ -174,7 +179,7 @@ void NodeGroup::Come(Time now, const Poll& event, Effects& out) {
   // Who has not fetched the end of the run before learns it from what it says of itself, below.
   if (ended_) *this = NodeGroup(options_);
   // Before anything is entered: a refused node changes nothing.
-  if (std::string refusal = Refusal(event.node); !refusal.empty()) {
+  if (std::string refusal = Refusal(event); !refusal.empty()) {
     out.replies.push_back({.call = event.call, .instruction = {}, .refusal = std::move(refusal)});
     return;
   }
@@ -199,6 +204,7 @@ void NodeGroup::Come(Time now, const Poll& event, Effects& out) {
   if (!agreed_) {
     agreed_ = event.node;
     agreed_->addresses.clear();  // of this node alone
+    attempt_.before = event.job_attempt;
   }
   // During an attempt no node is waited for.
   if (!waits_since_ && !attempt_.on) waits_since_ = now;
@@ -218,7 +224,10 @@ void NodeGroup::Return(Time now, const Poll& event, Node& node, Effects& out) {
   node.before = event.rank;
   // A server that was started again learns of the attempt from the first node that returns.
   if (attempt_.number == 0) {
-    attempt_ = {.number = event.attempt, .on = true};
+    // Attempts of this run are among those that the job has counted.
+    attempt_ = {.number = event.attempt,
+                .before = std::max<int64_t>(0, event.job_attempt - event.attempt),
+                .on = true};
     waits_since_.reset();
     returning_ = {event.nodes, now + options_.return_grace};
   }
@@ -413,7 +422,17 @@ void NodeGroup::CallOff(Time now, std::string why, int32_t exit_code, bool failu
 void NodeGroup::Settle(Time now, Effects& out) {
   // An attempt that ends may let the next begin in the same event.
   if (attempt_.on) SettleOver(now, out);
-  if (MayBegin(now)) Begin(now, out);
+  if (MayBegin(now)) {
+    const int64_t next = attempt_.before + attempt_.number + 1;
+    if (next <= kAttemptMax) {
+      Begin(now, out);
+    } else {
+      End(1,
+          absl::StrCat("the job has had ", kAttemptMax,
+                       " attempts, which is all it may have (attempt_max); use another job"),
+          out);
+    }
+  }
   // Instructions last: what was told above goes out with this event.
   size_t bytes = 0;
   for (auto it = nodes_.begin(); it != nodes_.end();) {
@@ -501,7 +520,7 @@ void NodeGroup::Begin(Time now, Effects& out) {
   const std::vector<Node*> nodes = Chosen();
   LOCKSTEP_DCHECK(!attempt_.on && nodes.size() >= static_cast<size_t>(agreed_->least));
   // All anew: outcome and reason were those of the last attempt.
-  attempt_ = {.number = attempt_.number + 1, .began = now, .on = true};
+  attempt_ = {.number = attempt_.number + 1, .before = attempt_.before, .began = now, .on = true};
   back_off_.reset();
   waits_since_.reset();
   // The size first: each instruction says how many members there are in all.

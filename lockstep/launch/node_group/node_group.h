@@ -64,6 +64,9 @@ struct Poll {
   int32_t rank = 0;
   int32_t nodes = 0;
   std::optional<int32_t> over;  // with this exit code
+  // The last attempt of the job: matters where the node begins a run (`Progress::over`), or tells
+  // of an attempt that is after the group's.
+  int64_t job_attempt = 0;
 };
 // The caller does not wait any longer.
 struct CallLeft {
@@ -140,6 +143,16 @@ struct Effects {
   std::optional<int32_t> begins;
 };
 
+// How far the run is.
+struct Progress {
+  bool over = true;     // who comes begins another run
+  int64_t attempt = 0;  // the current one, or the last; 0: there was none
+  // Of the job, and none of this run: the job's count is higher by that.
+  int64_t attempts_before = 0;
+  // Of the addresses that nodes of that attempt are told, which are kept once for all of them.
+  size_t address_bytes = 0;
+};
+
 struct Options {
   // From the end of a launcher's link until it is lost.
   absl::Duration node_grace = absl::Seconds(1);
@@ -188,8 +201,12 @@ class NodeGroup {
 
   // Nobody is left in it.
   bool empty() const { return nodes_.empty(); }
-  // Of the addresses that nodes of the last attempt are told, which are kept once for all of them.
-  size_t address_bytes() const { return attempt_.address_bytes; }
+  Progress progress() const {
+    return {.over = nodes_.empty() || ended_,
+            .attempt = attempt_.number,
+            .attempts_before = attempt_.before,
+            .address_bytes = attempt_.address_bytes};
+  }
 
  private:
   // kStale: it takes part in an attempt before the current one, and is to stop.
@@ -221,6 +238,7 @@ class NodeGroup {
   // The current attempt, or the last one. It was begun, and is on until all are over with it.
   struct Attempt {
     int64_t number = 0;         // 0: there was none
+    int64_t before = 0;         // of the job, and none of this run
     std::optional<Time> began;  // absent: by a former life of the server
     bool on = false;
     bool called_off = false;
@@ -248,7 +266,7 @@ class NodeGroup {
   void On(Time now, const NodeLeaves& event, Effects& out);
   void On(Time now, const DeadlineReached& event, Effects& out);
 
-  std::string Refusal(const LauncherInfo& node) const;
+  std::string Refusal(const Poll& event) const;
   Node* TakingPart(NodeId id, int64_t attempt);
   void Come(Time now, const Poll& event, Effects& out);
   // Of a node that says it takes part in an attempt. False: there is no place for it.

@@ -30,6 +30,7 @@ class NodeGroupTest : public testing::Test {
     int32_t rank = 0;
     int32_t nodes = 0;
     std::optional<int32_t> over;
+    int64_t job_attempt = 0;
     bool polls = true;
 
     const Instruction& last() const { return told.back(); }
@@ -60,7 +61,8 @@ class NodeGroupTest : public testing::Test {
                         .attempt = node.attempt,
                         .rank = node.rank,
                         .nodes = node.nodes,
-                        .over = node.over});
+                        .over = node.over,
+                        .job_attempt = node.job_attempt});
   }
   void Do(const Event& event) {
     const absl::Time before = absl::Now();
@@ -574,7 +576,7 @@ TEST_F(NodeGroupTest, Finding19_WhoNeverPollsAgainIsNotOwedEachAttempt) {
   template_.restart_backoff = absl::ZeroDuration();
   Come(1);
   nodes_[1].call = CallId();  // its call ends, and it asks no more
-  const size_t bytes = group_.address_bytes();
+  const size_t bytes = group_.progress().address_bytes;
   EXPECT_GE(bytes, 100 * kAddressedMembersMax);
   for (int64_t attempt = 1; attempt <= 100; ++attempt) {
     const std::string text(static_cast<size_t>(attempt % 5 + 1), 'x');
@@ -588,7 +590,7 @@ TEST_F(NodeGroupTest, Finding19_WhoNeverPollsAgainIsNotOwedEachAttempt) {
   EXPECT_EQ(nodes_[1].told.front().attempt, 100);
   EXPECT_EQ(nodes_[1].last().kind, Kind::kBegin);
   EXPECT_EQ(nodes_[1].last().attempt, 101);
-  EXPECT_EQ(group_.address_bytes(), bytes);
+  EXPECT_EQ(group_.progress().address_bytes, bytes);
 }
 
 TEST_F(NodeGroupTest, LongAddressesGoOutInShortTurns) {
@@ -633,6 +635,55 @@ TEST_F(NodeGroupTest, AServerThatWasStartedAgainTakesUpTheAttempt) {
   Over(2);
   EXPECT_EQ(nodes_[1].last().kind, Kind::kEnded);
   EXPECT_EQ(nodes_[1].last().exit_code, 0);
+}
+
+TEST_F(NodeGroupTest, Finding19_AttemptsAreNumberedAfterThoseOfTheJobWhoeverComesFirst) {
+  template_.least = template_.most = 3;
+  Come(1);
+  Come(2);
+  Come(4);
+  group_ = NodeGroup(Options{});
+  for (const uint64_t id : {1, 2, 3}) nodes_[id].job_attempt = 7;
+  Do(NodeBroke{NodeId(4)});
+  nodes_[3].is = nodes_[4].is;
+  nodes_[3].is.id = NodeId(3);
+  nodes_.erase(4);
+  Poll(3);  // a new one
+  EXPECT_EQ(group_.progress().attempts_before, 7);
+  nodes_[2].attempt = 5;
+  Poll(2);
+  EXPECT_EQ(group_.progress().attempt, 5);
+  EXPECT_EQ(group_.progress().attempts_before, 2)
+      << "the fifth of the run is the seventh of the job";
+}
+
+TEST_F(NodeGroupTest, Finding19_AnAttemptOfNoNodesIsRefused) {
+  nodes_[1].attempt = 3;
+  nodes_[1].is = template_;
+  nodes_[1].is.id = NodeId(1);
+  Poll(1);
+  EXPECT_THAT(nodes_[1].refusal, HasSubstr("attempt 3 of the run cannot have 0 nodes"));
+  EXPECT_TRUE(group_.empty());
+}
+
+TEST_F(NodeGroupTest, Finding19_NoAttemptBeginsBeyondTheLast) {
+  template_.least = template_.most = 1;
+  template_.max_restarts = 5;
+  for (const int64_t job_attempt : {kAttemptMax - 1, kAttemptMax}) {
+    nodes_[1] = Seen();
+    nodes_[1].is = template_;
+    nodes_[1].is.id = NodeId(1);
+    nodes_[1].job_attempt = job_attempt;
+    Poll(1);
+    if (job_attempt < kAttemptMax) {
+      EXPECT_EQ(nodes_[1].last().kind, Kind::kBegin);
+      Fail(1);
+      Over(1, 1);
+    }
+    EXPECT_EQ(nodes_[1].last().kind, Kind::kEnded);
+    EXPECT_EQ(nodes_[1].last().exit_code, 1);
+    EXPECT_THAT(nodes_[1].last().why, HasSubstr("attempt_max"));
+  }
 }
 
 TEST_F(NodeGroupTest, WhoIsDoneAndComesBackToAnotherServerIsDone) {
