@@ -141,9 +141,9 @@ std::string NodeGroup::Refusal(const Poll& event) const {
   // Nodes in readiness count too: they may all take part once.
   int64_t members = node.processes;
   for (const auto& [id, other] : nodes_) {
-    // Its predecessor goes when it comes, and a broken node may not come back.
+    // Its predecessor goes when it comes. One whose link broke may come back unasked, so it counts.
     const bool replaced = node.rank && other.is.rank == node.rank;
-    if (!replaced && !other.broke_at) members += other.is.processes;
+    if (!replaced) members += other.is.processes;
   }
   if (members > kMembersMax) {
     return absl::StrCat("with this node the run would have ", members, " processes, and a job may ",

@@ -169,6 +169,20 @@ TEST_F(NodeGroupTest, Finding20_SizesOfNodesDoNotOverflow) {
   EXPECT_THAT(nodes_[7].told, IsEmpty());
 }
 
+TEST_F(NodeGroupTest, Finding19_WhoseLinkBrokeStillCountsAmongTheMembers) {
+  template_.processes = kMembersMax;
+  Come(1, /*rank=*/0);
+  Die(1);
+  Come(2);
+  EXPECT_THAT(nodes_[2].refusal, HasSubstr("members_max"));
+  Poll(1);
+  EXPECT_THAT(nodes_[1].told, IsEmpty());
+  // Its successor takes its place.
+  Die(1);
+  Come(3, /*rank=*/0);
+  EXPECT_EQ(nodes_[3].refusal, "");
+}
+
 TEST_F(NodeGroupTest, EachIsToldTheAddressesOfAllMembers) {
   template_.addresses = {"b:1", "b:2"};
   Come(1, /*rank=*/1);
