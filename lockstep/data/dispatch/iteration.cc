@@ -18,10 +18,13 @@ namespace lockstep::dispatch {
 
 namespace {
 
-// By file: the first share that has nothing to read, if there is anything to read at all. It would
-// be looked for to the end of the dataset, which may have none.
-std::optional<int64_t> EmptyShare(const IterationSpec& spec, const Shape& shape) {
-  if (spec.sharding != Sharding::kStaticFile || shape.segments() == 0) return std::nullopt;
+// By file: the first share that has nothing to read. It would be looked for to the end of the
+// dataset, which may have none; where the end is near, the share is over as soon as it begins.
+std::optional<int64_t> EmptyShare(const IterationSpec& spec, const Options& options,
+                                  const Shape& shape) {
+  if (spec.sharding != Sharding::kStaticFile || shape.segments() < options.file_skips_max) {
+    return std::nullopt;
+  }
   std::vector<bool> reads(static_cast<size_t>(spec.shares), false);
   for (int64_t file = 0; file < shape.files(); ++file) {
     if (shape.HasRecords(file)) reads[static_cast<size_t>(file % spec.shares)] = true;
@@ -32,7 +35,7 @@ std::optional<int64_t> EmptyShare(const IterationSpec& spec, const Shape& shape)
 }
 
 // Why the iteration cannot begin with what its dataset turned out to be; null: it can.
-ErrorPtr CheckShape(const IterationLedger& ledger, const Shape& shape) {
+ErrorPtr CheckShape(const IterationLedger& ledger, const Options& options, const Shape& shape) {
   const IterationSpec& spec = ledger.spec();
   if (spec.sharding == Sharding::kStaticFile && shape.files() < spec.shares) {
     return MakeError(
@@ -40,7 +43,7 @@ ErrorPtr CheckShape(const IterationLedger& ledger, const Shape& shape) {
         absl::StrCat("iteration ", ledger.Name(), " is shared out by file to ", spec.shares,
                      " workers, but there are ", shape.files(), " files: share it out by data"));
   }
-  if (const std::optional<int64_t> empty = EmptyShare(spec, shape)) {
+  if (const std::optional<int64_t> empty = EmptyShare(spec, options, shape)) {
     return MakeError(
         absl::StatusCode::kInvalidArgument, reason::kTooFewFiles,
         absl::StrCat("iteration ", ledger.Name(), " is shared out by file to ", spec.shares,
@@ -289,7 +292,7 @@ void Iteration::Start(Time now, std::shared_ptr<const Shape> shape, Effects& out
   LOCKSTEP_DCHECK(shape != nullptr);
   // Whoever calls names all iterations of the dataset, those that have begun as well.
   if (phase() != Phase::kResolving) return;
-  if (ErrorPtr error = CheckShape(ledger_, *shape); error != nullptr) {
+  if (ErrorPtr error = CheckShape(ledger_, state_.options, *shape); error != nullptr) {
     return End(now, std::move(error), out);
   }
   const absl::Status applied = ledger_.Start(std::move(shape));

@@ -136,6 +136,11 @@ TEST(Refusals, AShareWhoseFilesHoldNoRecord) {
   Service service(0, OfOneFile(0, false, calls));
   service.Open(ByFile("train", service.Register()), "a");
   EXPECT_EQ(service.Look().iterations.at(0).phase, Phase::kFinished);
+  // Where the end is near, one share has all there is.
+  Service near(0, OfOneFile(50, false, calls));
+  near.Open(ByFile("train", near.Register()), "a");
+  EXPECT_EQ(near.Look().iterations.at(0).error, nullptr);
+  EXPECT_EQ(near.Look().iterations.at(0).phase, Phase::kReading);
 }
 
 TEST(Refusals, AShareOfWhichNoSegmentIsFound) {
