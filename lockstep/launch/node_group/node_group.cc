@@ -138,23 +138,25 @@ std::string NodeGroup::Refusal(const Poll& event) const {
   if (nodes_.size() >= static_cast<size_t>(kNodesMax)) {
     return absl::StrCat("there are ", kNodesMax, " nodes (node_group_nodes_max)");
   }
-  // Nodes in readiness count too: they may all take part once.
+  // Nodes in readiness count too: they may all take part once. One whose link broke may come back
+  // unasked, so it counts; the one that has this rank goes when its successor comes.
   int64_t members = node.processes;
+  const Node* holder = nullptr;
   for (const auto& [id, other] : nodes_) {
-    // Its predecessor goes when it comes. One whose link broke may come back unasked, so it counts.
-    const bool replaced = node.rank && other.is.rank == node.rank;
-    if (!replaced) members += other.is.processes;
+    if (node.rank && other.is.rank == node.rank) {
+      holder = &other;
+    } else {
+      members += other.is.processes;
+    }
   }
   if (members > kMembersMax) {
     return absl::StrCat("with this node the run would have ", members, " processes, and a job may ",
                         "have ", kMembersMax, " members (members_max)");
   }
-  for (const auto& [id, other] : nodes_) {
-    // A node whose link broke has most likely died, and gives way to its successor.
-    if (node.rank && other.is.rank == node.rank && !other.broke_at) {
-      return absl::StrCat(other.Name(), " has node rank ", *node.rank,
-                          " already; each launcher needs one of its own (--node-rank)");
-    }
+  // A node whose link broke has most likely died, and gives way to its successor.
+  if (holder != nullptr && !holder->broke_at) {
+    return absl::StrCat(holder->Name(), " has node rank ", *node.rank,
+                        " already; each launcher needs one of its own (--node-rank)");
   }
   return "";
 }
@@ -457,7 +459,9 @@ void NodeGroup::Settle(Time now, Effects& out) {
 void NodeGroup::SettleOver(Time now, Effects& out) {
   LOCKSTEP_DCHECK(attempt_.on && !ended_);
   // While processes run, or nodes that may still run some have not come back.
-  if (Count(State::kTakesPart) > 0 || (returning_ && !attempt_.called_off)) return;
+  const bool runs = std::any_of(nodes_.begin(), nodes_.end(),
+                                [](const auto& n) { return n.second.state == State::kTakesPart; });
+  if (runs || (returning_ && !attempt_.called_off)) return;
   attempt_.on = false;
   if (attempt_.called_off && attempt_.another) {
     for (auto& [id, node] : nodes_) {
@@ -484,6 +488,8 @@ void NodeGroup::SettleOver(Time now, Effects& out) {
 bool NodeGroup::MayBegin(Time now) const {
   if (attempt_.on || ended_ || nodes_.empty()) return false;
   LOCKSTEP_DCHECK(agreed_.has_value());
+  // At once, since each of thousands that come asks.
+  if (nodes_.size() < static_cast<size_t>(agreed_->least)) return false;
   // Also with all nodes ready: the wait is for what made them fail.
   if (back_off_ && now < back_off_->until) return false;
   const bool broken = std::any_of(nodes_.begin(), nodes_.end(), [](const auto& n) {
@@ -593,6 +599,7 @@ Time NodeGroup::JoinDeadline() const {
 
 Time NodeGroup::LastCallDeadline() const {
   const bool counts = !attempt_.on && !ended_ && attempt_.number == 0 && agreed_ &&
+                      nodes_.size() >= static_cast<size_t>(agreed_->least) &&
                       Count(State::kReady) >= agreed_->least;
   return counts ? last_came_ + agreed_->last_call : Time::Infinite();
 }
