@@ -27,7 +27,7 @@ absl::Status CheckListen(runtime::Loop& loop, const DeclaredWorker& given) {
   return address.ok() ? runtime::CheckLoopback(loop.io(), *address) : absl::OkStatus();
 }
 
-// As all commands that talk to a server; what names the dispatcher itself counts more.
+// Like all commands that talk to a server. Whatever names the dispatcher itself overrides it.
 void DefaultToCoordinator(DeclaredWorker& given, const Invocation& invocation) {
   const char* const coordinator = invocation.variables("LOCKSTEP_COORDINATOR");
   if (coordinator != nullptr && *coordinator != '\0') given.dispatcher = coordinator;

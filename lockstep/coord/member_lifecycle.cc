@@ -34,14 +34,15 @@ ErrorPtr RestartedError(const JobRecord& job, MemberIndex member) {
             .origin = member});
 }
 
-// Whether the member's launchers tell of a process that it is not: somebody started the job again
-// while its members are in, or after they were lost, and nobody of that run has joined.
+// Whether the member's newest process belongs to another run than the member does: the job was
+// started again while its members are in, or after they were lost, and no process of that run has
+// joined.
 bool IsOfAnotherRun(const JobRecord& job, const Membership::Member& member, MemberIndex index) {
   return job.processes[index.value()].newer &&
          (member.state == MemberState::kConnected || member.state == MemberState::kError);
 }
 
-// Not as the member, which another process may be.
+// By its own PID and host: the member itself may be another process.
 std::string DescribeProcess(const JobRecord& job, MemberIndex member) {
   const ProcessRecord& process = job.processes[member.value()];
   return absl::StrCat(job.Name(member), " (pid ", process.pid, " on ", process.host,

@@ -187,7 +187,7 @@ void Worker::Polled(absl::StatusOr<std::string> answer) {
       if (failed_) failed_(reply.status());
       return;
     }
-    // Also of one that was never there: perhaps the address is wrong.
+    // Also of a dispatcher that has never answered: its address may be wrong.
     if (std::exchange(dispatcher_is_, DispatcherIs::kAway) != DispatcherIs::kAway) {
       Say(absl::StrCat("the dispatcher at ", dispatcher_->address(),
                        " is away, and is tried again: ", std::string(reply.status().message())));

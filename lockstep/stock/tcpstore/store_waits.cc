@@ -180,8 +180,8 @@ void StoreWaits::ForEachOf(ConnectionId connection, WaitVisitor visit) const {
   }
 }
 
-// No slot is empty, nobody waits for a value that is there or for no number, and the sums are
-// right.
+// No slot is empty, nobody waits for a value that is there, every barrier has a size above 0, and
+// the sums are right.
 bool StoreWaits::InvariantsHold(const KeySpace& there) const {
   size_t waits = 0;
   size_t bytes = 0;

@@ -64,7 +64,7 @@ class Reader:
         self.name: str = native.name()
         #: The place of the last element.
         self.place: Place | None = None
-        # It did not say that it has read before.
+        # It came without a cursor, so it does not go on with an earlier reader's share.
         self._expects_some = expects_some
         # Of a reader that is closed.
         self._last_counters: dict[str, float] | None = None
