@@ -26,10 +26,10 @@ if(LOCKSTEP_SERVER)
   set(of_server REQUIRED)
 endif()
 
-# OpenSSL for the source `kubernetes`. cpp-httplib only for tests, which talk to our listeners and clients with it; by its pkg-config
+# OpenSSL for connections between hosts, in programs, and for the source `kubernetes`. cpp-httplib only for tests, which talk to our listeners and clients with it; by its pkg-config
 # file: the layout of its classes depends on the macros that Debian built it with.
 find_package(PkgConfig ${of_server})
-find_package(OpenSSL ${of_server})
+find_package(OpenSSL REQUIRED)
 if(PkgConfig_FOUND)
   pkg_check_modules(LOCKSTEP_CPP_HTTPLIB ${of_server} IMPORTED_TARGET cpp-httplib)
 endif()

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "lockstep/base/check.h"
+#include "lockstep/platform/link/refusals.h"
 
 namespace lockstep::client {
 namespace {
@@ -36,7 +37,7 @@ void RedialedLink::Dial() {
                                       [weak = weak_from_this()](const auto&) {
                                         const auto self = weak.lock();
                                         if (self == nullptr || self->ended_) return;
-                                        self->ready_ = true;
+                                        self->ready_ = self->was_ready_ = true;
                                         for (Waiting& call : std::exchange(self->waiting_, {})) {
                                           self->Send(std::move(call));
                                         }
@@ -47,8 +48,11 @@ void RedialedLink::Dial() {
                                         if (self == nullptr || self->ended_) return;
                                         self->link_ = nullptr;
                                         self->ready_ = false;
+                                        // That answer will not change.
+                                        const bool final =
+                                            !self->was_ready_ && link::IsHopeless(why);
                                         for (Waiting& call : std::exchange(self->waiting_, {})) {
-                                          call.answered(why, /*reached=*/false);
+                                          call.answered(why, /*reached=*/final);
                                         }
                                       }});
 }

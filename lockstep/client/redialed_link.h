@@ -44,6 +44,7 @@ class RedialedLink : public std::enable_shared_from_this<RedialedLink> {
   const std::string who_;
   std::shared_ptr<link::ClientLink> link_;
   bool ready_ = false;
+  bool was_ready_ = false;  // it has been welcomed once
   bool ended_ = false;
   std::deque<Waiting> waiting_;
 };

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lockstep/base/check.h"
+#include "lockstep/platform/link/refusals.h"
 #include "lockstep/wire/native/error_reply.h"
 
 namespace lockstep::client {
@@ -116,9 +117,7 @@ bool SessionLink::RedialDue(Time now) {
 }
 
 bool SessionLink::IsHopeless(const absl::Status& why) const {
-  if (opened_once_) return false;
-  const std::string reason = wire::native::ReasonOf(why);
-  return reason == "version" || reason == "not_allowed" || absl::IsInvalidArgument(why);
+  return !opened_once_ && link::IsHopeless(why);
 }
 
 // A server that was never reached is looked for as long as somebody waits for it.

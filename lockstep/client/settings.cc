@@ -21,11 +21,13 @@ absl::Status Wrong(std::string text) {
 // Address and job, which members and tools need alike.
 absl::Status FillPlace(std::string& address, std::string& job, const Environment& environment) {
   if (address.empty()) address = environment("LOCKSTEP_COORDINATOR").value_or("127.0.0.1:7070");
-  if (job.empty()) job = environment("LOCKSTEP_JOB").value_or("");
-  if (auto parsed = runtime::ParseAddress(address); !parsed.ok()) {
+  const auto join = runtime::ParseJoinString(address);
+  if (!join.ok()) {
     return Wrong(absl::StrCat("the address of the server (`address`, LOCKSTEP_COORDINATOR): ",
-                              parsed.status().message()));
+                              join.status().message()));
   }
+  if (job.empty()) job = join->job;
+  if (job.empty()) job = environment("LOCKSTEP_JOB").value_or("");
   if (job.empty()) return Wrong("no job is named: give `job`, or set LOCKSTEP_JOB");
   return absl::OkStatus();
 }

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "lockstep/base/check.h"
+#include "lockstep/platform/link/refusals.h"
 #include "lockstep/platform/runtime/dial.h"
 #include "lockstep/platform/runtime/fork_guard.h"
 #include "lockstep/platform/runtime/host.h"
@@ -44,31 +45,40 @@ std::shared_ptr<ClientLink> ClientLink::Dial(asio::io_context& io, const runtime
                                              const LinkOptions& options, Events events) {
   std::shared_ptr<ClientLink> link(new ClientLink(address, options, std::move(events)));
   runtime::Dial(io, address, timeout,
-                [&io, link, who](absl::StatusOr<asio::ip::tcp::socket> socket) {
+                [&io, link, address, who](absl::StatusOr<asio::ip::tcp::socket> socket) {
                   if (!socket.ok()) return link->Closed(socket.status());
                   if (link->closed()) return runtime::CloseSocket(*socket);
-                  link->Connected(io, *std::move(socket), who);
+                  Channel::Layer layer;
+                  if (!address.fingerprint.empty()) {
+                    auto made = runtime::SecureCall(address);
+                    if (!made.ok()) {
+                      runtime::CloseSocket(*socket);
+                      return link->Closed(made.status());
+                    }
+                    layer = *std::move(made);
+                  }
+                  link->Connected(io, *std::move(socket), std::move(layer), who);
                 });
   return link;
 }
 
-void ClientLink::Connected(asio::io_context& io, asio::ip::tcp::socket socket,
+void ClientLink::Connected(asio::io_context& io, asio::ip::tcp::socket socket, Channel::Layer layer,
                            const std::string& who) {
   LOCKSTEP_DCHECK(connection_ == nullptr && !welcomed_);
   asio::error_code gone;  // then it is closed soon
   local_address_ = socket.local_endpoint(gone).address();
-  connection_ =
-      Connection::Start(io, std::move(socket), options_,
-                        {.message =
-                             [weak = weak_from_this()](Message message) {
-                               if (auto self = weak.lock()) self->Take(std::move(message));
-                             },
-                         .closed =
-                             [weak = weak_from_this()](const absl::Status& why) {
-                               const auto self = weak.lock();
-                               if (self == nullptr) return;
-                               self->Closed(self->welcomed_ ? why : self->NotWelcomed(why));
-                             }});
+  connection_ = Connection::Start(
+      io, std::make_shared<Channel>(std::move(socket), std::move(layer)), options_,
+      {.message =
+           [weak = weak_from_this()](Message message) {
+             if (auto self = weak.lock()) self->Take(std::move(message));
+           },
+       .closed =
+           [weak = weak_from_this()](const absl::Status& why) {
+             const auto self = weak.lock();
+             if (self == nullptr) return;
+             self->Closed(self->welcomed_ ? why : self->NotWelcomed(why));
+           }});
   const Hello hello = {
       .version_min = kLinkVersion, .version_max = kLinkVersion, .who = WithPidAndHost(who)};
   connection_->Send(
@@ -119,6 +129,16 @@ void ClientLink::Greeted(const Message& message) {
 
 // Who listens there may be no server of ours: a stock listener, a web server, another program.
 absl::Status ClientLink::NotWelcomed(const absl::Status& why) const {
+  if (absl::IsUnauthenticated(why)) {
+    return wire::native::WithReason(
+        absl::UnauthenticatedError(absl::StrCat(
+            "who listens at ", address_,
+            " has not the certificate that its join string names (#sha256=...): another program "
+            "answers there, or the server has made itself a new one; its log and its ready file "
+            "have the join string that is right now (",
+            std::string(why.message()), ")")),
+        kCertificateRefused);
+  }
   absl::Status status(
       why.code(),
       absl::StrCat("who listens at ", address_, " did not greet us as a lockstep server does (",

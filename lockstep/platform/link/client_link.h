@@ -65,7 +65,8 @@ class ClientLink : public std::enable_shared_from_this<ClientLink> {
   ClientLink(const runtime::Address& address, const LinkOptions& options, Events events)
       : address_(runtime::ToString(address)), options_(options), events_(std::move(events)) {}
 
-  void Connected(asio::io_context& io, asio::ip::tcp::socket socket, const std::string& who);
+  void Connected(asio::io_context& io, asio::ip::tcp::socket socket, Channel::Layer layer,
+                 const std::string& who);
   void Take(Message message);
   void Greeted(const Message& message);
   absl::Status NotWelcomed(const absl::Status& why) const;

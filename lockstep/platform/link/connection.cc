@@ -1,6 +1,5 @@
 #include "lockstep/platform/link/connection.h"
 
-#include <array>
 #include <utility>
 #include <vector>
 
@@ -9,11 +8,9 @@
 #include "absl/strings/str_format.h"
 #include "asio/buffer.hpp"
 #include "asio/post.hpp"
-#include "asio/write.hpp"
 #include "lockstep/base/check.h"
 #include "lockstep/base/limits.h"
 #include "lockstep/platform/runtime/dial.h"
-#include "lockstep/platform/runtime/fork_guard.h"
 #include "lockstep/platform/runtime/loop.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/link_messages.h"
@@ -56,19 +53,16 @@ absl::Status Broken(const std::string& peer, const asio::error_code& error) {
   return absl::UnavailableError(std::move(text));
 }
 
+// Names who it is about.
+absl::Status Insecure(const std::string& peer, const absl::Status& why) {
+  return absl::Status(why.code(), absl::StrCat("no secure connection with ", peer, ": ",
+                                               std::string(why.message())));
+}
+
 Message FarewellMessage(std::string_view reason, std::string_view text) {
   return {.type = FrameType::kFarewell,
           .payload = wire::native::Encode(
               Farewell{.reason = std::string(reason), .message = wire::native::ToUtf8(text)})};
-}
-
-// The first so many bytes of them all.
-void DropFront(std::vector<asio::const_buffer>& buffers, size_t bytes) {
-  size_t whole = 0;
-  while (whole < buffers.size() && bytes >= buffers[whole].size()) bytes -= buffers[whole++].size();
-  buffers.erase(buffers.begin(), buffers.begin() + static_cast<ptrdiff_t>(whole));
-  LOCKSTEP_DCHECK(bytes == 0 || !buffers.empty());
-  if (bytes > 0) buffers.front() += bytes;
 }
 
 std::string PeerOf(const asio::ip::tcp::socket& socket) {
@@ -81,23 +75,24 @@ std::string HostOf(const std::string& peer) { return peer.substr(0, peer.rfind('
 
 }  // namespace
 
-std::shared_ptr<Connection> Connection::Start(asio::io_context& io, asio::ip::tcp::socket socket,
+std::shared_ptr<Connection> Connection::Start(asio::io_context& io,
+                                              std::shared_ptr<Channel> channel,
                                               const LinkOptions& options, Events events,
                                               runtime::MemoryAccount* memory) {
   std::shared_ptr<Connection> connection(
-      new Connection(io, std::move(socket), options, std::move(events), memory));
+      new Connection(io, std::move(channel), options, std::move(events), memory));
   connection->ArmTimer();
   connection->Read();
   return connection;
 }
 
-Connection::Connection(asio::io_context& io, asio::ip::tcp::socket socket,
+Connection::Connection(asio::io_context& io, std::shared_ptr<Channel> channel,
                        const LinkOptions& options, Events events, runtime::MemoryAccount* memory)
     : io_(io),
-      socket_(std::move(socket)),
+      channel_(std::move(channel)),
       options_(options),
       events_(std::make_shared<const Events>(std::move(events))),
-      peer_(PeerOf(socket_)),
+      peer_(PeerOf(channel_->socket())),
       life_(options_, MonotonicNow()),
       share_(memory, std::string(runtime::kLinksOf) + HostOf(peer_), peer_),
       reader_({.payload_bytes_max = options.hello_bytes_max,
@@ -108,11 +103,9 @@ Connection::Connection(asio::io_context& io, asio::ip::tcp::socket socket,
     reader_.SetRoom([memory](size_t bytes) { return memory->HasRoom(bytes); });
   }
   Count();
-  asio::error_code ignored;  // of a socket that is dead already, which the first read will tell
-  socket_.non_blocking(true, ignored);
 }
 
-Connection::~Connection() { runtime::CloseSocket(socket_); }
+Connection::~Connection() { channel_->Close(); }
 
 void Connection::Welcomed() {
   if (life_.state() != LinkLife::State::kGreeting) return;
@@ -140,7 +133,8 @@ bool Connection::MaySend(size_t bytes) {
 
 void Connection::Count() {
   if (share_.account() == nullptr) return;
-  share_.Set(kConnectionBytes + reader_.memory() + outbox_.memory() + batch_.size);
+  share_.Set(kConnectionBytes + channel_->memory() + reader_.memory() + outbox_.memory() +
+             batch_.size);
 }
 
 void Connection::Send(Message message) {
@@ -179,10 +173,6 @@ void Connection::SendNow(std::vector<Message> messages) {
     if (!MaySend(message.payload.size())) return;
     outbox_.Push(std::move(message));
   }
-  WriteNow();
-}
-
-void Connection::WriteNow() {
   if (flush_ != Flush::kAfterTaking && !outbox_.empty()) Write();
 }
 
@@ -196,10 +186,9 @@ void Connection::Read() {
     self->ReadDone(error, bytes);
   };
   const MessageReader::Room room = reader_.Prepare();
-  const asio::mutable_buffer buffer(room.buffer.data(), room.buffer.size());
-  if (room.payload.empty()) return socket_.async_read_some(buffer, std::move(done));
-  const asio::mutable_buffer payload(room.payload.data(), room.payload.size());
-  socket_.async_read_some(std::array{payload, buffer}, std::move(done));
+  channel_->ReadSome({asio::mutable_buffer(room.payload.data(), room.payload.size()),
+                      asio::mutable_buffer(room.buffer.data(), room.buffer.size())},
+                     std::move(done));
 }
 
 void Connection::ReadDone(const asio::error_code& error, size_t bytes) {
@@ -207,6 +196,7 @@ void Connection::ReadDone(const asio::error_code& error, size_t bytes) {
   if (error == asio::error::eof) {
     return Break(PeerClosed(absl::StrCat(peer_, " closed the connection without a farewell")));
   }
+  if (!channel_->why().ok()) return Break(Insecure(peer_, channel_->why()));
   if (error) return Break(Broken(peer_, error));
   // Of a closing link only the end counts, so that our last words are not lost in a reset.
   if (life_.state() != LinkLife::State::kClosing) reader_.Commit(bytes);
@@ -221,7 +211,7 @@ void Connection::TakeAll() {
     flush_ = Flush::kAfterTaking;
     all = Take();
     flush_ = Flush::kWithNextSend;
-    WriteNow();
+    if (!outbox_.empty()) Write();
     Count();
   }
   if (life_.state() == LinkLife::State::kClosed) return;
@@ -285,8 +275,7 @@ void Connection::Write() {
   if (batch_.size > 0 || life_.state() == LinkLife::State::kClosed) return;
   if (outbox_.empty()) {
     if (life_.state() == LinkLife::State::kClosing) {
-      asio::error_code ignored;
-      socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
+      channel_->ShutdownSend();
     }
     return;
   }
@@ -297,18 +286,13 @@ void Connection::Write() {
   for (const std::string_view piece : batch_.Pieces()) {
     buffers.emplace_back(piece.data(), piece.size());
   }
-  // Usually the kernel takes it at once, and nothing has to be waited for.
-  asio::error_code error;
-  const size_t written = socket_.write_some(buffers, error);
-  const bool full = error == asio::error::would_block || error == asio::error::try_again;
-  if (error && !full) return Break(Broken(peer_, error));
-  if (written == batch_.size && outbox_.empty()) return Written({});
-  DropFront(buffers, written);
-  Count();
-  asio::async_write(socket_, std::move(buffers),
-                    [self = shared_from_this()](const asio::error_code& failure, size_t) {
-                      self->Written(failure);
-                    });
+  const auto written = [self = shared_from_this()](const asio::error_code& error, size_t) {
+    self->Written(error);
+  };
+  if (!channel_->Write(buffers, written)) return Count();
+  if (outbox_.empty()) return Written({});
+  // Others are served before the next piece.
+  asio::post(io_, [written] { written({}, 0); });
 }
 
 void Connection::Written(const asio::error_code& error) {
@@ -383,7 +367,7 @@ void Connection::Break(absl::Status why) {
   LOCKSTEP_DCHECK(!why.ok());
   if (life_.state() == LinkLife::State::kClosed) return;
   life_.End(std::move(why));
-  runtime::CloseSocket(socket_);
+  channel_->Close();
   timer_.cancel();
   // Later, so that no caller of ours finds itself gone when we return.
   asio::post(io_, [self = shared_from_this()] {

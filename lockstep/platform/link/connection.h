@@ -12,6 +12,7 @@
 #include "asio/ip/tcp.hpp"
 #include "asio/steady_timer.hpp"
 #include "lockstep/base/time.h"
+#include "lockstep/platform/link/channel.h"
 #include "lockstep/platform/link/frame.h"
 #include "lockstep/platform/link/link_life.h"
 #include "lockstep/platform/link/options.h"
@@ -47,9 +48,16 @@ class Connection : public std::enable_shared_from_this<Connection> {
   ~Connection();
 
   // `memory`: whose account it is in; outlives it. Null: in none.
-  static std::shared_ptr<Connection> Start(asio::io_context& io, asio::ip::tcp::socket socket,
+  static std::shared_ptr<Connection> Start(asio::io_context& io, std::shared_ptr<Channel> channel,
                                            const LinkOptions& options, Events events,
                                            runtime::MemoryAccount* memory = nullptr);
+  // Without TLS.
+  static std::shared_ptr<Connection> Start(asio::io_context& io, asio::ip::tcp::socket socket,
+                                           const LinkOptions& options, Events events,
+                                           runtime::MemoryAccount* memory = nullptr) {
+    return Start(io, std::make_shared<Channel>(std::move(socket)), options, std::move(events),
+                 memory);
+  }
 
   // The hello was accepted: the bounds of an open link hold from here.
   void Welcomed();
@@ -79,6 +87,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // HOST:PORT of the other end.
   const std::string& peer() const { return peer_; }
+  // By TLS; of an end that accepts either it is known once something has come.
+  bool secure() const { return channel_->secure(); }
 
  private:
   // When what is sent goes out.
@@ -88,7 +98,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     kAfterTaking,   // when all that was read is taken
   };
 
-  Connection(asio::io_context& io, asio::ip::tcp::socket socket, const LinkOptions& options,
+  Connection(asio::io_context& io, std::shared_ptr<Channel> channel, const LinkOptions& options,
              Events events, runtime::MemoryAccount* memory);
 
   void Read();
@@ -102,7 +112,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Tells the account what is held.
   void Count();
   void WriteSoon();
-  void WriteNow();
   void Write();
   void Written(const asio::error_code& error);
   void ArmTimer();
@@ -112,7 +121,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void Break(absl::Status why);
 
   asio::io_context& io_;
-  asio::ip::tcp::socket socket_;
+  const std::shared_ptr<Channel> channel_;
   const LinkOptions options_;
   std::shared_ptr<const Events> events_;  // null: nobody is called any more
   const std::string peer_;

@@ -14,6 +14,7 @@
 #include "lockstep/base/limits.h"
 #include "lockstep/platform/link/connection.h"
 #include "lockstep/platform/link/link_places.h"
+#include "lockstep/platform/link/refusals.h"
 #include "lockstep/platform/runtime/acceptor.h"
 #include "lockstep/platform/runtime/address.h"
 #include "lockstep/platform/runtime/dial.h"
@@ -261,7 +262,8 @@ void Server::Impl::Add(int fd) {
   if (places_.GreetingsAreFull()) DropOldestGreeting();
   const LinkId id(++last_link_);
   auto link = std::make_unique<Link>();
-  link->connection = Connection::Start(loop_.io(), std::move(socket), options_.link,
+  auto channel = std::make_shared<Channel>(std::move(socket), options_.accept_secure);
+  link->connection = Connection::Start(loop_.io(), std::move(channel), options_.link,
                                        {.message =
                                             [weak = weak_from_this(), id](Message message) {
                                               if (auto self = weak.lock())
@@ -343,6 +345,13 @@ void Server::Impl::Greet(LinkId id, Link& link, const Message& message) {
         {.type = FrameType::kRefused,
          .payload = wire::native::Encode(Refused{.reason = "version", .message = text})},
         absl::FailedPreconditionError(text));
+  }
+  if (!options_.allows_plain && !link.connection->secure()) {
+    const std::string text =
+        "this server speaks TLS only: give its address with its certificate, "
+        "lockstep://HOST:PORT#sha256=..., as it stands in its log and its ready file";
+    return link.connection->CloseWith(Refusal(kTlsRequired, text),
+                                      absl::FailedPreconditionError(text));
   }
   link.stage = Stage::kWelcomed;
   if (places_.Welcome(runtime::MonotonicNow(), id)) ArmReservations();

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "lockstep/base/ids.h"
+#include "lockstep/platform/link/channel.h"
 #include "lockstep/platform/link/kinds.h"
 #include "lockstep/platform/link/options.h"
 #include "lockstep/platform/runtime/loop.h"
@@ -135,6 +136,10 @@ class Server {
     runtime::MemoryAccount* memory = nullptr;
     // Whose connections are taken at an address of the loopback interface.
     runtime::AllowedPeers allowed = {};
+    // Makes the server's end of a TLS connection; null: it takes none.
+    Channel::AcceptLayer accept_secure = nullptr;
+    // Takes connections without TLS, too; others are refused with `tls_required`.
+    bool allows_plain = true;
     uint64_t service_instance = 0;  // one life of this server; told in the welcome
     LinkOptions link = {};
     // Out of memory for a new connection: tried again after this.

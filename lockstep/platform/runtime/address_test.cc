@@ -33,5 +33,45 @@ TEST(ParseAddress, ReadsWhatToStringWrites) {
   }
 }
 
+constexpr char kDigits[] = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+
+TEST(ParseJoinString, TakesEachOfItsParts) {
+  const std::string host = "lockstep://h:7070";
+  const std::string certificate = std::string("#sha256=") + kDigits;
+  EXPECT_EQ(ParseJoinString("h:7070")->address, (Address{.host = "h", .port = 7070}));
+  EXPECT_EQ(ParseJoinString(host)->address, (Address{.host = "h", .port = 7070}));
+  EXPECT_EQ(ParseJoinString(host + "/digits")->job, "digits");
+  const auto all = ParseJoinString(host + "/digits" + certificate);
+  ASSERT_TRUE(all.ok()) << all.status();
+  EXPECT_EQ(all->job, "digits");
+  EXPECT_EQ(all->address, (Address{.host = "h", .port = 7070, .fingerprint = kDigits}));
+  EXPECT_EQ(ParseAddress(host + "/digits" + certificate)->fingerprint, kDigits);
+  EXPECT_EQ(ParseJoinString("lockstep://[::1]:1" + certificate)->address.host, "::1");
+}
+
+TEST(ParseJoinString, SaysWhatIsWrong) {
+  const auto error = [](const std::string& text) {
+    return std::string(ParseJoinString(text).status().message());
+  };
+  const std::string digits = kDigits;
+  // A certificate must never be lost on the way, or the connection would be made without TLS.
+  EXPECT_THAT(error("h:1#sha256=" + digits), testing::HasSubstr("needs lockstep://"));
+  EXPECT_THAT(error("lockstep://h:1#sha256="), testing::HasSubstr("64 hexadecimal digits"));
+  EXPECT_THAT(error("lockstep://h:1#sha256=" + digits + "0"), testing::HasSubstr("64 hex"));
+  EXPECT_THAT(error("lockstep://h:1#sha256=" + digits.substr(1) + "g"),
+              testing::HasSubstr("64 hex"));
+  EXPECT_THAT(error("lockstep://h:1#sha1=" + digits), testing::HasSubstr("only sha256="));
+  EXPECT_THAT(error("lockstep://h:1#"), testing::HasSubstr("only sha256="));
+  EXPECT_THAT(error("lockstep://h/job"), testing::HasSubstr("has no port"));
+}
+
+TEST(ParseJoinString, ReadsWhatToStringWrites) {
+  for (const std::string& text : {std::string("h:1"), std::string("lockstep://h:1/j"),
+                                  std::string("lockstep://[::1]:1#sha256=") + kDigits,
+                                  std::string("lockstep://h:1/j#sha256=") + kDigits}) {
+    EXPECT_EQ(ToString(*ParseJoinString(text)), text);
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::runtime

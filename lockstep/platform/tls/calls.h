@@ -1,0 +1,17 @@
+// How a process calls servers by TLS: one set-up for all its connections.
+#pragma once
+
+#include <functional>
+
+#include "absl/status/statusor.h"
+#include "lockstep/platform/tls/openssl.h"
+
+namespace lockstep::tls {
+
+// From here on, calls to an address that has a fingerprint are made by TLS (runtime::SecureCall).
+// Once, before the first call. `find` is asked on any thread, until it has found one, which
+// outlives the process's last call.
+using FindOpenSsl = std::function<absl::StatusOr<const OpenSsl*>()>;
+void InstallSecureCalls(FindOpenSsl find);
+
+}  // namespace lockstep::tls

@@ -1,0 +1,65 @@
+#include <dlfcn.h>
+
+#include <array>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "lockstep/platform/tls/openssl.h"
+
+namespace lockstep::tls {
+namespace {
+
+struct Names {
+  const char* ssl;
+  const char* crypto;
+};
+constexpr std::array kNames = {Names{"libssl.so.3", "libcrypto.so.3"},
+                               Names{"libssl.so.1.1", "libcrypto.so.1.1"}};
+
+// Of a library that is there already; null otherwise. It is not let go: the process keeps it
+// anyway.
+void* Loaded(const char* name) { return ::dlopen(name, RTLD_LAZY | RTLD_NOLOAD); }
+
+// Finds a function by name, and remembers the first that is not there.
+class Finder {
+ public:
+  template <class Function>
+  void Find(void* library, const char* name, Function& function) {
+    function = reinterpret_cast<Function>(::dlsym(library, name));
+    if (function == nullptr && missing_ == nullptr) missing_ = name;
+  }
+  const char* missing() const { return missing_; }
+
+ private:
+  const char* missing_ = nullptr;
+};
+
+absl::StatusOr<OpenSsl> Fill(void* ssl, void* crypto) {
+  OpenSsl table;
+  Finder finder;
+#define LOCKSTEP_FIND(name) finder.Find(ssl, #name, table.name);
+  LOCKSTEP_LIBSSL_FUNCTIONS(LOCKSTEP_FIND)
+#undef LOCKSTEP_FIND
+#define LOCKSTEP_FIND(name) finder.Find(crypto, #name, table.name);
+  LOCKSTEP_LIBCRYPTO_FUNCTIONS(LOCKSTEP_FIND)
+#undef LOCKSTEP_FIND
+  if (finder.missing() == nullptr) return table;
+  return absl::FailedPreconditionError(absl::StrCat("the OpenSSL of this process has no ",
+                                                    finder.missing(), ": 1.1.1 or newer has"));
+}
+
+}  // namespace
+
+absl::StatusOr<const OpenSsl*> LoadedOpenSsl() {
+  for (const Names& names : kNames) {
+    void* const ssl = Loaded(names.ssl);
+    void* const crypto = Loaded(names.crypto);
+    if (ssl == nullptr || crypto == nullptr) continue;
+    static const absl::StatusOr<OpenSsl> table = Fill(ssl, crypto);
+    if (!table.ok()) return table.status();
+    return &*table;
+  }
+  return absl::FailedPreconditionError("this process has loaded no OpenSSL that can be shared");
+}
+
+}  // namespace lockstep::tls

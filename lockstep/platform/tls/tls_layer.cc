@@ -1,0 +1,140 @@
+#include "lockstep/platform/tls/tls_layer.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "lockstep/base/check.h"
+#include "lockstep/platform/tls/errors.h"
+
+namespace lockstep::tls {
+namespace {
+
+// At a time, to OpenSSL, which counts in int.
+constexpr size_t kPieceBytesMax = size_t{1} << 30;
+
+int Piece(size_t bytes) { return static_cast<int>(std::min(bytes, kPieceBytesMax)); }
+
+// The end that does not believe the other's certificate says so, and the other hears it as an
+// alert.
+bool IsAboutIdentity(const std::string& text) {
+  return absl::StrContains(text, "certificate") || absl::StrContains(text, "unknown ca");
+}
+
+}  // namespace
+
+TlsLayer::TlsLayer(const OpenSsl& openssl, SSL_CTX* context, Side side,
+                   std::shared_ptr<const void> keeps)
+    : openssl_(openssl), keeps_(std::move(keeps)), ssl_(openssl.SSL_new(context)) {
+  in_ = openssl_.BIO_new(openssl_.BIO_s_mem());
+  out_ = openssl_.BIO_new(openssl_.BIO_s_mem());
+  if (ssl_ == nullptr || in_ == nullptr || out_ == nullptr) {
+    openssl_.BIO_free(in_);
+    openssl_.BIO_free(out_);
+    if (ssl_ != nullptr) openssl_.SSL_free(std::exchange(ssl_, nullptr));
+    failed_ = absl::ResourceExhaustedError("no memory for a TLS connection");
+    return;
+  }
+  openssl_.SSL_set_bio(ssl_, in_, out_);
+  if (side == Side::kServer) {
+    openssl_.SSL_set_accept_state(ssl_);
+  } else {
+    openssl_.SSL_set_connect_state(ssl_);
+    failed_ = Shake();  // begins it
+  }
+}
+
+TlsLayer::~TlsLayer() {
+  if (ssl_ != nullptr) openssl_.SSL_free(ssl_);
+}
+
+absl::Status TlsLayer::Outcome(int result) {
+  const int error = openssl_.SSL_get_error(ssl_, result);
+  switch (error) {
+    case SSL_ERROR_WANT_READ:
+    case SSL_ERROR_WANT_WRITE:
+      return absl::OkStatus();
+    case SSL_ERROR_ZERO_RETURN:
+      ended_ = true;
+      return absl::OkStatus();
+    default:
+      break;
+  }
+  std::string text = TakeErrors(openssl_, "TLS");
+  failed_ = IsAboutIdentity(text) ? absl::UnauthenticatedError(std::move(text))
+                                  : absl::InvalidArgumentError(std::move(text));
+  return failed_;
+}
+
+absl::Status TlsLayer::Shake() {
+  openssl_.ERR_clear_error();
+  const int result = openssl_.SSL_do_handshake(ssl_);
+  if (result != 1) return Outcome(result);
+  established_ = true;
+  return Encrypt(std::exchange(early_, {}));
+}
+
+absl::Status TlsLayer::Receive(std::string_view encrypted) {
+  if (!failed_.ok()) return failed_;
+  while (!encrypted.empty()) {
+    const int taken = openssl_.BIO_write(in_, encrypted.data(), Piece(encrypted.size()));
+    if (taken <= 0) {
+      return failed_ = absl::ResourceExhaustedError("no memory for what came by TLS");
+    }
+    encrypted.remove_prefix(static_cast<size_t>(taken));
+  }
+  return established_ ? absl::OkStatus() : Shake();
+}
+
+absl::StatusOr<size_t> TlsLayer::Read(absl::Span<char> room) {
+  if (!failed_.ok()) return failed_;
+  if (!established_ || room.empty()) return 0;
+  size_t read = 0;
+  openssl_.ERR_clear_error();
+  while (read < room.size()) {
+    const int bytes = openssl_.SSL_read(ssl_, room.data() + read, Piece(room.size() - read));
+    if (bytes <= 0) {
+      if (absl::Status outcome = Outcome(bytes); !outcome.ok()) return outcome;
+      break;
+    }
+    read += static_cast<size_t>(bytes);
+  }
+  return read;
+}
+
+absl::Status TlsLayer::Write(std::string_view clear) {
+  if (!failed_.ok()) return failed_;
+  if (established_) return Encrypt(clear);
+  early_.append(clear);
+  return absl::OkStatus();
+}
+
+absl::Status TlsLayer::Encrypt(std::string_view clear) {
+  openssl_.ERR_clear_error();
+  while (!clear.empty()) {
+    const int taken = openssl_.SSL_write(ssl_, clear.data(), Piece(clear.size()));
+    if (taken <= 0) {
+      absl::Status outcome = Outcome(taken);
+      // Memory is always writable, and TLS 1.3 never waits for the peer in order to write.
+      LOCKSTEP_DCHECK(!outcome.ok());
+      return outcome.ok() ? failed_ = absl::InternalError("TLS took nothing") : outcome;
+    }
+    clear.remove_prefix(static_cast<size_t>(taken));
+  }
+  return absl::OkStatus();
+}
+
+void TlsLayer::TakeOutput(std::string& to) {
+  if (ssl_ == nullptr) return;
+  // BIO_pending
+  const auto waits = static_cast<size_t>(openssl_.BIO_ctrl(out_, BIO_CTRL_PENDING, 0, nullptr));
+  if (waits == 0) return;
+  const size_t before = to.size();
+  to.resize(before + waits);
+  const int read = openssl_.BIO_read(out_, to.data() + before, Piece(waits));
+  to.resize(before + static_cast<size_t>(std::max(read, 0)));
+}
+
+}  // namespace lockstep::tls

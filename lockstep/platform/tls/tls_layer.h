@@ -1,0 +1,49 @@
+// One end of a TLS connection, by OpenSSL over memory: no socket, no thread.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "lockstep/platform/runtime/secure_layer.h"
+#include "lockstep/platform/tls/openssl.h"
+
+namespace lockstep::tls {
+
+// Threads: thread-compatible. Bounds: as SecureLayer; what is written before the handshake is done
+// is bounded by its owner, who has only a hello to say then.
+class TlsLayer final : public runtime::SecureLayer {
+ public:
+  enum class Side { kClient, kServer };
+
+  // `keeps`: lives as long as this; may be null.
+  TlsLayer(const OpenSsl& openssl, SSL_CTX* context, Side side, std::shared_ptr<const void> keeps);
+  ~TlsLayer() override;
+  TlsLayer(const TlsLayer&) = delete;
+  TlsLayer& operator=(const TlsLayer&) = delete;
+
+  absl::Status Receive(std::string_view encrypted) override;
+  absl::StatusOr<size_t> Read(absl::Span<char> room) override;
+  absl::Status Write(std::string_view clear) override;
+  void TakeOutput(std::string& to) override;
+
+  bool established() const override { return established_; }
+  bool ended() const override { return ended_; }
+
+ private:
+  absl::Status Shake();
+  absl::Status Encrypt(std::string_view clear);
+  // What the call that returned `result` failed with; OK: it needs more bytes.
+  absl::Status Outcome(int result);
+
+  const OpenSsl& openssl_;
+  const std::shared_ptr<const void> keeps_;
+  SSL* ssl_;           // null: there was no memory
+  BIO* in_ = nullptr;  // owned by ssl_, as out_
+  BIO* out_ = nullptr;
+  std::string early_;  // clear, until the handshake is done
+  bool established_ = false;
+  bool ended_ = false;
+  absl::Status failed_;
+};
+
+}  // namespace lockstep::tls
