@@ -90,8 +90,9 @@ int FailToFind(ServerCommand& self, const absl::Status& status) {
   return absl::IsInvalidArgument(status) ? kExitUsage : code;
 }
 
-absl::StatusOr<JobStatus> JobMeant(ServerCommand& self, const std::string& name,
+absl::StatusOr<JobStatus> JobMeant(ServerCommand& self, const std::string& given,
                                    const std::vector<KnownRun>& runs) {
+  const std::string& name = given.empty() ? self.joined_job() : given;
   absl::StatusOr<StatusReply> reply = self.Status(name);
   const bool named = !name.empty();
   if (named && (reply.ok() || self.coordinator_given())) {

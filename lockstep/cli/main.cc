@@ -8,6 +8,8 @@
 #include "lockstep/cli/standard_output.h"
 #include "lockstep/cli/subcommands.h"
 #include "lockstep/platform/runtime/standard_files.h"
+#include "lockstep/platform/tls/calls.h"
+#include "lockstep/platform/tls/openssl.h"
 
 int main(int argc, char** argv) {
   using namespace lockstep;
@@ -16,6 +18,7 @@ int main(int argc, char** argv) {
     return cli::ExecuteServer("serve", {argv + 2, argv + argc});
   }
 
+  tls::InstallSecureCalls([] { return &tls::LinkedOpenSsl(); });
   CLI::App app("Coordinates the processes of distributed training jobs.", "lockstep");
   app.set_version_flag("--version", "lockstep " LOCKSTEP_VERSION);
   app.require_subcommand(1);

@@ -12,6 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "lockstep/launch/launcher.h"
 #include "lockstep/platform/config/values.h"
+#include "lockstep/platform/runtime/address.h"
 
 namespace lockstep::cli {
 namespace {
@@ -266,8 +267,9 @@ void DeclaredRun::DeclareEnvironment() {
 void DeclaredRun::DeclareServer() {
   table.Group("Server and job");
   table
-      .Text("coordinator", &options.coordinator, "HOST:PORT",
-            "Use the server at this address. Default: start a server for this run.")
+      .Text("coordinator", &options.coordinator, "ADDRESS",
+            "Use the server at HOST:PORT, or as its join string says "
+            "(lockstep://HOST:PORT/JOB#sha256=...), by TLS. Default: start a server for this run.")
       .Common()
       .variable = "LOCKSTEP_COORDINATOR";
   table
@@ -383,6 +385,11 @@ std::vector<std::string> IgnoredOfTorchrun::Given(const config::OptionTable& tab
 }
 
 void DeclaredRun::Settle() {
+  // What is wrong with the address is told when it is called.
+  if (const auto join = runtime::ParseJoinString(options.coordinator);
+      join.ok() && options.job.empty()) {
+    options.job = join->job;
+  }
   options.server_arguments = server_times_.Arguments();
   options.on_preempt = on_preempt_ == "restart" ? launch::OnPreempt::kRestart
                        : on_preempt_ == "wait"  ? launch::OnPreempt::kWait

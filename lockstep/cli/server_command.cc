@@ -28,7 +28,11 @@ ExitCode ExitCodeOf(const absl::Status& status) {
 }
 
 ClientOptions::ClientOptions() : table("client", "LOCKSTEP_") {
-  table.Text("coordinator", &coordinator, "HOST:PORT", "Address of the server.").Common();
+  table
+      .Text("coordinator", &coordinator, "ADDRESS",
+            "The server: HOST:PORT, or its join string (lockstep://HOST:PORT/JOB#sha256=...), by "
+            "which it is called by TLS.")
+      .Common();
   table.Choice("output", &output, {"table", "json"}, "Print a table, or JSON for programs.")
       .Common()
       .flags = "-o,--output";
@@ -40,10 +44,12 @@ int ServerCommand::Run(const std::function<int(ServerCommand&)>& body) {
     Say(std::string(status.message()));
     return kExitUsage;
   }
-  if (const auto address = runtime::ParseAddress(options_.coordinator); !address.ok()) {
-    Say(absl::StrCat("--coordinator: ", std::string(address.status().message())));
+  const auto join = runtime::ParseJoinString(options_.coordinator);
+  if (!join.ok()) {
+    Say(absl::StrCat("--coordinator: ", std::string(join.status().message())));
     return kExitUsage;
   }
+  joined_job_ = join->job;
   return body(*this);
 }
 

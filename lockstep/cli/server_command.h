@@ -69,6 +69,8 @@ class ServerCommand {
   const std::string& coordinator() const { return options_.coordinator; }
   // Whether flag, variable or file said it.
   bool coordinator_given() const;
+  // The job that the server's join string names; empty: none.
+  const std::string& joined_job() const { return joined_job_; }
   // Asks that server from now on.
   void Use(const std::string& coordinator) { options_.coordinator = coordinator; }
 
@@ -87,6 +89,7 @@ class ServerCommand {
   Invocation& invocation_;
   const std::string name_;
   ClientOptions options_;
+  std::string joined_job_;
 };
 
 // What the error says, and what to do when no server was there.

@@ -43,17 +43,38 @@ void DeclareAddresses(DeclaredOptions& declared) {
              "Accept HTTP requests that call this host NAME, besides IP addresses, localhost and "
              "the name in --http. All other names are refused, so that a web page cannot reach "
              "the server through a DNS name of its own.");
+}
+
+void DeclareAccess(DeclaredOptions& declared) {
+  config::OptionTable& table = declared.table;
+  ServerOptions& options = declared.options;
   table
       .List("allow-uid", &declared.allow_uids, "USER",
             "Let this user of this host (name or number) connect to loopback addresses. Root and "
             "the user who runs the server always can. any: everybody who reaches them, also "
             "through forwarded ports, such as into a container.")
       .Common();
+  table.Text("tls-cert", &options.certificate.certificates, "FILE",
+             "Prove to TLS clients who this server is with this PEM certificate, followed by those "
+             "of its authorities. Read again when it changes. Empty: a certificate that the server "
+             "makes and keeps in its state directory.");
+  table.Text(
+      "tls-key", &options.certificate.key, "FILE",
+      "Private key of --tls-cert, in a PEM file that only its owner can read. Empty: the key "
+      "is in the --tls-cert file.");
+  table.Text(
+      "client-ca", &options.certificate.client_authorities, "FILE",
+      "Require TLS clients to have a certificate of one of the authorities in this PEM file.");
   table
       .Switch("insecure-network", &options.insecure_network,
-              "Allow addresses that other hosts can reach. Nothing is encrypted or authenticated: "
-              "anyone who reaches such a port can read and change the job.")
+              "Allow addresses that other hosts can reach. Clients need not prove who they are and "
+              "need not encrypt: anyone who reaches such a port can read and change the job.")
       .Common();
+}
+
+void DeclareFilesAndLog(DeclaredOptions& declared) {
+  config::OptionTable& table = declared.table;
+  ServerOptions& options = declared.options;
   table
       .Text("state", &options.state_directory, "DIR",
             "Keep the state in this directory. A server restarted on it continues with everything "
@@ -65,10 +86,11 @@ void DeclareAddresses(DeclaredOptions& declared) {
               "Keep all state in memory only. It is lost when the server exits.")
       .Common();
   table
-      .Text("ready-file", &options.ready_file, "PATH",
-            "Write this JSON file, atomically, once the server accepts connections, and remove it "
-            "on exit: {\"listen\": ADDRESS, \"pid\": PID, \"http\": ADDRESS, \"jobs\": {NAME: "
-            "{\"grpc\": ADDRESS, \"store\": ADDRESS}}}")
+      .Text(
+          "ready-file", &options.ready_file, "PATH",
+          "Write this JSON file, atomically, once the server accepts connections, and remove it "
+          "on exit: {\"listen\": ADDRESS, \"join\": JOIN-STRING, \"pid\": PID, \"http\": ADDRESS, "
+          "\"jobs\": {NAME: {\"grpc\": ADDRESS, \"store\": ADDRESS}}}")
       .Common();
   table.Count("parent", &options.parent, "Exit when the process with this PID exits (0: never).",
               /*least=*/0);
@@ -351,6 +373,8 @@ void DeclareConnections(DeclaredOptions& declared) {
 DeclaredOptions::DeclaredOptions()
     : listen(runtime::ToString(options.listen)), table("server", "LOCKSTEP_SERVER_") {
   DeclareAddresses(*this);
+  DeclareAccess(*this);
+  DeclareFilesAndLog(*this);
   DeclareTimes(*this);
   DeclarePreemption(*this);
   DeclareLimits(*this);

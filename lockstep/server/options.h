@@ -19,6 +19,15 @@ namespace lockstep::server {
 
 enum class LogFormat { kText, kJson };
 
+// Where the certificate comes from. Without files the server makes one that it signs itself.
+struct CertificateFiles {
+  std::string certificates;        // `tls_cert`; empty: none is given
+  std::string key;                 // `tls_key`; empty: it stands in that file, too
+  std::string client_authorities;  // `client_ca`; empty: clients need no certificates
+
+  friend bool operator==(const CertificateFiles&, const CertificateFiles&) = default;
+};
+
 struct JobOptions {
   std::string name;
   int32_t size = 1;
@@ -73,6 +82,8 @@ struct ServerOptions {
   int32_t parent = 0;
   // Of this host's users, who may call at addresses that only this host can reach; `allow_uid`.
   runtime::AllowedPeers allowed;
+  // By which clients know this server, on the link.
+  CertificateFiles certificate;
   // Addresses that other hosts can reach are allowed.
   bool insecure_network = false;
   // From the first signal until the process ends, whatever hangs.

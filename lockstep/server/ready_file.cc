@@ -15,16 +15,15 @@
 
 namespace lockstep::server {
 
-std::string ReadyText(const std::string& listen, int pid,
-                      const std::map<std::string, JobAddresses>& addresses_of_jobs,
-                      const std::string& http) {
+std::string ReadyText(const ReadyFacts& facts) {
   nlohmann::ordered_json jobs = nlohmann::ordered_json::object();
-  for (const auto& [job, addresses] : addresses_of_jobs) {
+  for (const auto& [job, addresses] : facts.jobs) {
     jobs[job] = {{"grpc", addresses.grpc}};
     if (!addresses.store.empty()) jobs[job]["store"] = addresses.store;
   }
-  nlohmann::ordered_json ready = {{"listen", listen}, {"pid", pid}, {"jobs", jobs}};
-  if (!http.empty()) ready["http"] = http;
+  nlohmann::ordered_json ready = {
+      {"listen", facts.listen}, {"join", facts.join}, {"pid", facts.pid}, {"jobs", jobs}};
+  if (!facts.http.empty()) ready["http"] = facts.http;
   return ready.dump() + "\n";
 }
 

@@ -14,12 +14,18 @@ struct JobAddresses {
   std::string store;
 };
 
-// {"listen": "127.0.0.1:27001", "pid": 17,
+struct ReadyFacts {
+  std::string listen;
+  std::string join;  // what programs of other hosts join with; its jobs are the server's
+  int pid = 0;
+  std::map<std::string, JobAddresses> jobs;
+  std::string http;  // empty: not served
+};
+
+// {"listen": "127.0.0.1:27001", "join": "lockstep://127.0.0.1:27001#sha256=...", "pid": 17,
 //  "jobs": {"digits": {"grpc": "127.0.0.1:27002", "store": "127.0.0.1:27003"}}}
 // and "http" where that is served.
-std::string ReadyText(const std::string& listen, int pid,
-                      const std::map<std::string, JobAddresses>& addresses_of_jobs,
-                      const std::string& http = "");
+std::string ReadyText(const ReadyFacts& facts);
 
 // Removes the file that it wrote when it goes away, so that nobody takes a dead server's file for
 // an answer. The file of a server that lives stays until this one has its addresses and writes its

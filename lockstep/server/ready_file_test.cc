@@ -23,10 +23,14 @@ std::string Contents(const std::string& path) {
 }
 
 TEST(ReadyFile, TextIsTheDocumentedJson) {
-  EXPECT_EQ(ReadyText("127.0.0.1:27001", 17,
-                      {{"digits", {.grpc = "127.0.0.1:27002", .store = "127.0.0.1:27003"}},
-                       {"plain", {.grpc = "127.0.0.1:27004", .store = ""}}}),
-            "{\"listen\":\"127.0.0.1:27001\",\"pid\":17,"
+  EXPECT_EQ(ReadyText({.listen = "127.0.0.1:27001",
+                       .join = "lockstep://127.0.0.1:27001#sha256=00",
+                       .pid = 17,
+                       .jobs = {{"digits", {.grpc = "127.0.0.1:27002", .store = "127.0.0.1:27003"}},
+                                {"plain", {.grpc = "127.0.0.1:27004", .store = ""}}},
+                       .http = ""}),
+            "{\"listen\":\"127.0.0.1:27001\","
+            "\"join\":\"lockstep://127.0.0.1:27001#sha256=00\",\"pid\":17,"
             "\"jobs\":{\"digits\":{\"grpc\":\"127.0.0.1:27002\",\"store\":\"127.0.0.1:27003\"},"
             "\"plain\":{\"grpc\":\"127.0.0.1:27004\"}}}\n");
 }
@@ -45,7 +49,8 @@ TEST(ReadyFile, LivesAsLongAsItsOwner) {
 
 TEST(ReadyFile, LeavesTheFileOfAServerThatLives) {
   const std::string path = TestPath("ready-of-another");
-  const std::string theirs = ReadyText("127.0.0.1:1", getppid(), {});
+  const std::string theirs =
+      ReadyText({.listen = "127.0.0.1:1", .join = "", .pid = getppid(), .jobs = {}, .http = ""});
   std::ofstream(path) << theirs;
   { ReadyFile second(path); }
   EXPECT_EQ(Contents(path), theirs);

@@ -29,15 +29,9 @@
 namespace lockstep::server {
 namespace {
 
-// Lines of the log about links, since whoever reaches the port can cause them.
-constexpr int kLinkLogLines = 10;
-constexpr absl::Duration kLinkLogInterval = absl::Seconds(10);
-
 // Of a server that a signal did not end in time.
 constexpr int kExitNotDrained = 1;
 
-// Of the links, the last ones are for sessions that go on.
-constexpr size_t kLinksReservedPart = 8;
 // Of the memory, for gRPC.
 constexpr size_t kGrpcPart = 4;
 // Holders of memory that a status names.
@@ -89,7 +83,6 @@ Server::Server(const ServerOptions& options)
       commits_(loop_, &memory_),
       held_answers_(std::make_shared<HeldAnswers>(commits_)),
       feed_(runtime::RandomNumber() | 1, options.events_max, &memory_),
-      link_log_(kLinkLogLines, kLinkLogInterval),
       native_([this](const wire::native::OpenSession& request) { return jobs_.Open(request); },
               [this](link::LinkId link, absl::Status why) {
                 link_->Close(link, std::move(why), "superseded");
@@ -229,13 +222,6 @@ void Server::Hand(link::Request request, link::Responder responder,
 }
 
 absl::Status Server::StartLink() {
-  if (!options_.insecure_network) {
-    absl::Status status = runtime::CheckLoopback(loop_.io(), options_.listen);
-    if (!status.ok()) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("--listen ", std::string(status.message())));
-    }
-  }
   link::NativeService service = {
       .report = [this](const wire::native::ProcessReport& report) { return Report(report); },
       .create_job =
@@ -263,24 +249,8 @@ absl::Status Server::StartLink() {
   };
   events.holds = [this](link::LinkId link) { return Holds(link); };
   events.resumes = [this](const link::Request& request) { return Resumes(request); };
-  link::Server::Options options;
-  options.listen = runtime::ToString(options_.listen);
-  options.connections_max = options_.links_max;
-  options.connections_per_host_max = options_.links_per_host_max;
-  options.connections_reserved = options_.links_max / kLinksReservedPart;
-  options.memory = &memory_;
-  options.allowed = options_.allowed;
-  options.link = options_.link;
-  options.service_instance = runtime::RandomNumber();
-  options.log = [this](std::string text) {
-    const auto line = link_log_.Pass(runtime::MonotonicNow(), std::move(text));
-    if (line) spdlog::warn("link: {}", *line);
-  };
-  auto link = link::Server::Listen(loop_, std::move(options), std::move(events));
-  if (!link.ok()) {
-    return absl::Status(link.status().code(),
-                        absl::StrCat("--listen: ", std::string(link.status().message())));
-  }
+  auto link = LinkListener::Listen(loop_, options_, memory_, std::move(events));
+  if (!link.ok()) return link.status();
   link_ = *std::move(link);
   return absl::OkStatus();
 }
@@ -344,6 +314,7 @@ std::vector<std::string> Server::AddressLines() const {
   std::vector<std::string> lines;
   lines.push_back(
       absl::StrFormat("lockstep-server %s answers at %s", LOCKSTEP_VERSION, link_->address()));
+  lines.push_back(absl::StrFormat("by TLS: %s", link_->JoinString("")));
   for (const auto& [name, job] : jobs_.jobs()) {
     lines.push_back(absl::StrFormat("job '%s' of %d: stock JAX clients call %s", job->name(),
                                     job->size(), job->grpc_address()));
@@ -364,7 +335,11 @@ absl::Status Server::WriteReadyFile() {
   for (const auto& [name, job] : jobs_.jobs()) {
     jobs[name] = {.grpc = job->grpc_address(), .store = job->stores().address()};
   }
-  return ready_file_.Write(ReadyText(link_->address(), getpid(), jobs, http_address()));
+  return ready_file_.Write(ReadyText({.listen = link_->address(),
+                                      .join = link_->JoinString(""),
+                                      .pid = getpid(),
+                                      .jobs = std::move(jobs),
+                                      .http = http_address()}));
 }
 
 absl::Status Server::Run() {

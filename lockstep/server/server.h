@@ -16,7 +16,6 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "lockstep/base/mutex.h"
-#include "lockstep/observe/log_limiter.h"
 #include "lockstep/platform/link/server.h"
 #include "lockstep/platform/runtime/end_limit.h"
 #include "lockstep/platform/runtime/loop.h"
@@ -30,6 +29,7 @@
 #include "lockstep/server/http_listener.h"
 #include "lockstep/server/job_host.h"
 #include "lockstep/server/job_table.h"
+#include "lockstep/server/link_listener.h"
 #include "lockstep/server/native_listener.h"
 #include "lockstep/server/node_group_host.h"
 #include "lockstep/server/options.h"
@@ -139,14 +139,13 @@ class Server {
   const std::shared_ptr<HeldAnswers> held_answers_;
   EventFeed feed_;
   Counters counters_;
-  observe::LogLimiter link_log_;
   NativeListener native_;
   JobTable jobs_;
   DataHost data_;
   NodeGroupHost node_groups_;
   StatusBoard status_;
   absl::flat_hash_set<link::LinkId> reporters_;  // of processes of jobs; each while it stands
-  std::unique_ptr<link::Server> link_;
+  std::unique_ptr<LinkListener> link_;
   std::unique_ptr<HttpListener> http_;  // null: not served
 
   bool draining_ = false;

@@ -1,0 +1,86 @@
+#include "lockstep/server/link_listener.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "lockstep/platform/runtime/address.h"
+#include "lockstep/platform/runtime/host.h"
+#include "lockstep/platform/runtime/loopback.h"
+#include "lockstep/server/server_certificate.h"
+#include "spdlog/spdlog.h"
+
+namespace lockstep::server {
+namespace {
+
+// Lines of the log about links, since whoever reaches the port can cause them.
+constexpr int kLogLines = 10;
+constexpr absl::Duration kLogInterval = absl::Seconds(10);
+// Of the links, the last ones are for sessions that go on.
+constexpr size_t kLinksReservedPart = 8;
+
+constexpr absl::Duration kReminderInterval = absl::Minutes(1);
+
+}  // namespace
+
+LinkListener::LinkListener(runtime::Loop& loop) : log_(kLogLines, kLogInterval), reminder_(loop) {}
+
+absl::StatusOr<std::unique_ptr<LinkListener>> LinkListener::Listen(runtime::Loop& loop,
+                                                                   const ServerOptions& options,
+                                                                   runtime::MemoryAccount& memory,
+                                                                   link::ServerEvents events) {
+  const absl::Status loopback = runtime::CheckLoopback(loop.io(), options.listen);
+  if (!loopback.ok() && !options.insecure_network) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("--listen ", std::string(loopback.message())));
+  }
+  std::unique_ptr<LinkListener> self(new LinkListener(loop));
+  auto certificate =
+      ServerCertificate::Load(loop, options.certificate, options.state_directory,
+                              [](const std::string& text) { spdlog::warn("{}", text); });
+  if (!certificate.ok()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("TLS: ", std::string(certificate.status().message())));
+  }
+  self->certificate_ = *std::move(certificate);
+
+  link::Server::Options link;
+  link.listen = runtime::ToString(options.listen);
+  link.connections_max = options.links_max;
+  link.connections_per_host_max = options.links_per_host_max;
+  link.connections_reserved = options.links_max / kLinksReservedPart;
+  link.memory = &memory;
+  link.allowed = options.allowed;
+  link.accept_secure = [certificate = self->certificate_] { return certificate->Accept(); };
+  link.link = options.link;
+  link.service_instance = runtime::RandomNumber();
+  link.log = [self = self.get()](std::string text) {
+    const auto line = self->log_.Pass(runtime::MonotonicNow(), std::move(text));
+    if (line) spdlog::warn("link: {}", *line);
+  };
+  auto server = link::Server::Listen(loop, std::move(link), std::move(events));
+  if (!server.ok()) {
+    return absl::Status(server.status().code(),
+                        absl::StrCat("--listen: ", std::string(server.status().message())));
+  }
+  self->link_ = *std::move(server);
+  if (!loopback.ok()) self->Remind();
+  return self;
+}
+
+std::string LinkListener::JoinString(const std::string& job) const {
+  auto at = runtime::ParseAddress(address());
+  if (!at.ok()) return address();
+  at->fingerprint = certificate_->fingerprint();
+  return runtime::ToString(runtime::JoinString{.address = *std::move(at), .job = job});
+}
+
+void LinkListener::Remind() {
+  spdlog::warn(
+      "anybody who reaches {} can read and change all jobs: --insecure-network also takes "
+      "connections without TLS and without identity",
+      address());
+  reminder_.Arm(runtime::MonotonicNow() + kReminderInterval, [this] { Remind(); });
+}
+
+}  // namespace lockstep::server

@@ -1,0 +1,55 @@
+// Where programs of ours call a server: the link, its TLS, and what other hosts may reach of it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "lockstep/observe/log_limiter.h"
+#include "lockstep/platform/link/server.h"
+#include "lockstep/platform/runtime/loop.h"
+#include "lockstep/platform/runtime/memory_account.h"
+#include "lockstep/server/options.h"
+
+namespace lockstep::server {
+
+class ServerCertificate;
+
+// Takes TLS everywhere, and plain connections where only this host can call, or where the operator
+// said that the network is safe (`insecure_network`), of which the log reminds.
+//
+// Threads: loop-confined. Ownership: `loop` and `memory` outlive it. Bounds: link::Server's.
+class LinkListener {
+ public:
+  // FAILED_PRECONDITION: other hosts can reach the address, and may not; or the certificate is not
+  // right. UNAVAILABLE: the address cannot be had. The errors name the option.
+  static absl::StatusOr<std::unique_ptr<LinkListener>> Listen(runtime::Loop& loop,
+                                                              const ServerOptions& options,
+                                                              runtime::MemoryAccount& memory,
+                                                              link::ServerEvents events);
+
+  const std::string& address() const { return link_->address(); }  // HOST:PORT
+  // What a program on another host joins with; `job` may be empty.
+  std::string JoinString(const std::string& job) const;
+  size_t connections() const { return link_->connections(); }
+
+  // As link::Server.
+  void Close(link::LinkId link, absl::Status why, std::string_view farewell_reason) {
+    link_->Close(link, std::move(why), farewell_reason);
+  }
+  void Drain(std::function<void()> done) { link_->Drain(std::move(done)); }
+
+ private:
+  explicit LinkListener(runtime::Loop& loop);
+  void Remind();
+
+  observe::LogLimiter log_;
+  std::shared_ptr<ServerCertificate> certificate_;
+  std::unique_ptr<link::Server> link_;
+  runtime::Timer reminder_;
+};
+
+}  // namespace lockstep::server
