@@ -7,11 +7,15 @@
 
 #include "calls.h"
 #include "errors.h"
+#include "lockstep/platform/tls/calls.h"
+#include "lockstep/platform/tls/openssl.h"
 #include "member.h"
 
 NB_MODULE(_native, module) {
   // At the end of the interpreter whatever globals hold is still there, and is no mistake.
   nanobind::set_leak_warnings(false);
+  // The OpenSSL that the interpreter has loaded: `lockstep._address` sees to that.
+  lockstep::tls::InstallSecureCalls(&lockstep::tls::LoadedOpenSsl);
   lockstep::python::RegisterErrors();
   lockstep::python::BindCalls(module);
   lockstep::python::BindWatches(module);

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from lockstep import _dispatch, _native, _nobody
+from lockstep import _address, _dispatch, _native, _nobody
 from lockstep._errors import Error, error_to_report, forked, goes_well
 from lockstep._keys import Keys
 from lockstep._notices import HostNotices
@@ -80,7 +80,7 @@ class MemberBase:
         self._pid = os.getpid()
         # Read once, so that the program can still ask after the end.
         #: HOST:PORT of the server.
-        self.address: str = address or os.environ.get("LOCKSTEP_COORDINATOR") or "127.0.0.1:7070"
+        self.address: str = _address.meant(address)
         #: The name of the job.
         self.job: str = native.job
         #: The role; "" in a job with a single role without a name.
@@ -376,6 +376,7 @@ def join_arguments(address: str | None, job: str | None, role: str | None, index
     for label, value in (labels or {}).items():
         text(label, "a label's name")
         text(value, "a label")
+    _address.load_tls(_address.meant(address))
     return (address or "", job or "", role or "", index, size or 0, attempt or 0, host or "",
             dict(labels or {}), seconds(timeout), seconds(grace))
 
@@ -390,7 +391,7 @@ def join(address: str | None = None, *, job: str | None = None, role: str | None
     starts needs only `lockstep.join()`.
 
     Args:
-      address: HOST:PORT of the server. LOCKSTEP_COORDINATOR, 127.0.0.1:7070.
+      address: HOST:PORT of the server, or its join string. LOCKSTEP_COORDINATOR, 127.0.0.1:7070.
       job: its name. LOCKSTEP_JOB.
       role: LOCKSTEP_ROLE; the only one there is.
       index: in the role. LOCKSTEP_INDEX; the lowest free one.

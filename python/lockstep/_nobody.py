@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-import os
 import socket
 import threading
 import time
 from types import TracebackType
+
+from lockstep import _address
 
 _log = logging.getLogger("lockstep")
 
@@ -17,18 +18,13 @@ _FIRST, _AGAIN = 2.0, 30.0
 _TRY_MAX = 0.5
 
 
-def address_meant(address: str | None) -> str:
-    """As the library finds it: the argument, LOCKSTEP_COORDINATOR, 127.0.0.1:7070."""
-    return address or os.environ.get("LOCKSTEP_COORDINATOR") or "127.0.0.1:7070"
-
-
 def why_nobody(address: str) -> str:
     """Why no connection can be made; empty: something listens, or the address names no place."""
-    host, _, port = address.rpartition(":")
+    host, port = _address.host_and_port(address)
     if not port.isdecimal():
         return ""
     try:
-        socket.create_connection((host.strip("[]"), int(port)), _TRY_MAX).close()
+        socket.create_connection((host, int(port)), _TRY_MAX).close()
     except (OSError, OverflowError) as error:
         return getattr(error, "strerror", None) or str(error)
     return ""
@@ -40,7 +36,7 @@ class Watch:
     """
 
     def __init__(self, address: str | None) -> None:
-        self._address = address_meant(address)
+        self._address = _address.meant(address)
         self._over = threading.Event()
 
     def __enter__(self) -> Watch:

@@ -48,6 +48,13 @@ class Server:
         return str(self._ready["listen"])
 
     @property
+    def join_string(self) -> str:
+        """The same as a join string, lockstep://HOST:PORT#sha256=...: who uses it connects by TLS, and
+        only to this server.
+        """
+        return str(self._ready["join"])
+
+    @property
     def pid(self) -> int:
         """The server's process."""
         return self._process.pid

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from lockstep import _dispatch, _native, _nobody
+from lockstep import _address, _dispatch, _native, _nobody
 from lockstep._keys import Keys
 from lockstep._types import Timeout, seconds, text, whole
 
@@ -26,7 +26,7 @@ class Session:
         self._keys = native.keys()
         self._pid = os.getpid()
         #: HOST:PORT of the server.
-        self.address: str = address or os.environ.get("LOCKSTEP_COORDINATOR") or "127.0.0.1:7070"
+        self.address: str = _address.meant(address)
         #: The name of the job.
         self.job: str = native.job
         #: How many members the job has.
@@ -61,7 +61,7 @@ def session(address: str | None = None, *, job: str | None = None, size: int = 0
     """Opens a session of a job.
 
     Args:
-      address: HOST:PORT of the server. LOCKSTEP_COORDINATOR, 127.0.0.1:7070.
+      address: HOST:PORT of the server, or its join string. LOCKSTEP_COORDINATOR, 127.0.0.1:7070.
       job: its name. LOCKSTEP_JOB.
       size: creates the job with this many members if it does not exist.
       who: for the server's log.
@@ -77,6 +77,7 @@ def session(address: str | None = None, *, job: str | None = None, size: int = 0
             text(value, name)
     if whole(size, "size") < 0:
         raise ValueError(f"a job has at least one member, not {size}")
+    _address.load_tls(_address.meant(address))
     with _nobody.Watch(address):
         native = _native.open_session(address or "", job or "", size, text(who, "who"),
                                       seconds(timeout), seconds(grace))

@@ -45,9 +45,10 @@ ORDERS = [order for length in (2, 4) for order in itertools.permutations(USES, l
           if "lockstep" in order]
 
 
-def run(text, job, server):
+def run(text, job, server, secure=False):
     return Program(text, job, python=str(PYTHON), PYTHONPATH=str(PACKAGE),
-                   LOCKSTEP_COORDINATOR=server.address, JAX_PLATFORMS="cpu",
+                   LOCKSTEP_COORDINATOR=server.join_string if secure else server.address,
+                   JAX_PLATFORMS="cpu",
                    TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="")
 
 
@@ -55,7 +56,8 @@ def import_and_use(order, server):
     text = "import sys\n" + "".join(f"import {name}\n" for name in order)
     text += "".join(USES[name] for name in order)
     text += "me.leave(timeout=60)\nprint('all work')\n"
-    with run(text, "-".join(order), server) as program:
+    # With all of them there, by TLS, for which the interpreter's OpenSSL is in the process, too.
+    with run(text, "-".join(order), server, secure=len(order) == len(USES)) as program:
         program.line("all work")
         return program.end()
 

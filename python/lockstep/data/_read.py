@@ -11,7 +11,7 @@ import warnings
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Union
 
-from lockstep import _dispatch, _native, _nobody
+from lockstep import _address, _dispatch, _native, _nobody
 from lockstep._errors import DeadlineExceeded, FailedPrecondition, forked
 from lockstep._member import MemberBase
 from lockstep._types import Timeout, seconds, text, whole
@@ -256,6 +256,7 @@ def open_reader(definition: _native.DataDefinition, at: At, *, name: str, repeti
         "shares": 0 if shares is None else whole(shares, "the number of shares"),
         "rejoin": bytes(rejoin or b""),
     }
+    _address.load_tls(_address.meant(str(options["address"])))
     with _nobody.Watch(str(options["address"])):
         native = _native.open_data_reader(definition, options, seconds(timeout))
     expects_some = bool(name) and cursor is None and rejoin is None

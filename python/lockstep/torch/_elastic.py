@@ -20,7 +20,7 @@ from torch.distributed.elastic.rendezvous import (  # type: ignore[import-not-fo
     RendezvousInfo, RendezvousParameters, RendezvousStateError, RendezvousStoreInfo,
     RendezvousTimeoutError)
 
-from lockstep import _native
+from lockstep import _address, _native
 from lockstep._errors import DeadlineExceeded, Error, Unimplemented
 from lockstep._session import Session, session
 from lockstep.torch._rounds import (Bounds, Node, Round, Verdict, decide, decode, waiting,
@@ -350,9 +350,9 @@ class LockstepRendezvousHandler(RendezvousHandler):  # type: ignore[misc]
 
 def _own_address(server: str) -> str:
     """The address of this host that reaches the server; others are near the server too."""
-    host, _, port = server.rpartition(":")
+    host, port = _address.host_and_port(server)
     try:
-        family, _, _, _, place = socket.getaddrinfo(host.strip("[]"), int(port),
+        family, _, _, _, place = socket.getaddrinfo(host, int(port),
                                                     type=socket.SOCK_DGRAM)[0]
         with socket.socket(family, socket.SOCK_DGRAM) as one:
             one.connect(place)  # sends nothing

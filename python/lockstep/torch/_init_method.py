@@ -52,7 +52,7 @@ _registered = False
 
 
 def meeting_of(url: str) -> Meeting:
-    """lockstep://HOST:PORT/JOB; the launcher's environment fills in what is omitted.
+    """lockstep://HOST:PORT/JOB#sha256=...; the launcher's environment fills in what is omitted.
 
     Raises InvalidArgument, "invalid_argument", without a server, and for options that do not exist.
     """
@@ -60,6 +60,8 @@ def meeting_of(url: str) -> Meeting:
     said = dict(parse_qsl(parts.query))
     place = place_of_this_process()
     address = parts.netloc or (place.address if place else None)
+    if parts.netloc and parts.fragment:
+        address = f"lockstep://{parts.netloc}#{parts.fragment}"
     if not address:
         raise InvalidArgument(f"{url}: no server; say lockstep://HOST:PORT/JOB, or set "
                               "LOCKSTEP_COORDINATOR", "invalid_argument")

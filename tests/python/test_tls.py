@@ -1,0 +1,121 @@
+"""Members, sessions and readers that connect by TLS, with the OpenSSL of their interpreter."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import lockstep
+from conftest import LIMIT_S
+from lockstep import data
+
+# Of another server; nobody's.
+OTHER = "0" * 64
+
+
+def other_certificate(join_string):
+    return join_string.partition("#")[0] + "#sha256=" + OTHER
+
+
+def run(text, **environment):
+    """The output of a Python program that has loaded nothing yet."""
+    return subprocess.run([sys.executable, "-c", text], env={**os.environ, **environment},
+                          stdout=subprocess.PIPE, text=True, check=True, timeout=LIMIT_S).stdout
+
+
+def test_join_string_names_the_address_and_a_certificate(server):
+    assert server.join_string.startswith(f"lockstep://{server.address}#sha256=")
+
+
+def test_members_do_by_tls_what_they_do_without(server, job):
+    with lockstep.join(server.join_string, job=job, index=0, size=1, timeout=LIMIT_S) as me:
+        me.barrier("here", timeout=LIMIT_S)
+        large = os.urandom(3_000_000)
+        me.kv.set("large", large)
+        assert me.kv.get("large") == large
+        assert me.address == server.join_string
+    with lockstep.session(server.join_string, job=job) as tool:
+        assert tool.kv.get("large")
+
+
+def test_the_join_string_may_name_the_job(server, job):
+    place, _, certificate = server.join_string.partition("#")
+    address = f"{place}/{job}#{certificate}"
+    with lockstep.join(address, index=0, size=1, timeout=LIMIT_S) as me:
+        assert me.job == job
+        with lockstep.session(address) as tool:
+            tool.kv.set("a", b"1")
+        assert me.kv.get("a")
+
+
+def test_another_servers_certificate_is_refused_at_once(server, job):
+    with pytest.raises(lockstep.Unauthenticated, match="certificate"):
+        lockstep.join(other_certificate(server.join_string), job=job, index=0, size=1,
+                      timeout=LIMIT_S)
+
+
+def test_readers_reach_the_dispatcher_by_tls(server, name="tls"):
+    with data.range(3).read(server.join_string, name=name, timeout=LIMIT_S) as reader:
+        assert reader is not None
+    with pytest.raises(lockstep.Unauthenticated):
+        with data.range(3).read(other_certificate(server.join_string), name=name + "-other",
+                                timeout=LIMIT_S) as reader:
+            next(reader)
+
+
+def test_the_only_openssl_is_the_interpreters(server, job):
+    program = """
+import ssl
+def libraries():
+    return {line.split()[-1] for line in open("/proc/self/maps")
+            if "libssl" in line or "libcrypto" in line}
+before = libraries()
+import lockstep
+with lockstep.join(SECURE, job=JOB, index=0, size=1, timeout=60) as me:
+    me.kv.set("a", b"1")
+assert libraries() == before, (libraries(), before)
+print("one OpenSSL")
+"""
+    program = program.replace("JOB", repr(job)).replace("SECURE", repr(server.join_string))
+    assert run(program) == "one OpenSSL\n"
+
+
+def test_without_an_openssl_the_error_says_so(server, job):
+    program = """
+import sys
+sys.modules["_ssl"] = None
+import lockstep
+try:
+    lockstep.join(SECURE, job=JOB, index=0, size=1, timeout=5)
+except lockstep.Error as error:
+    print(error)
+"""
+    program = program.replace("JOB", repr(job)).replace("SECURE", repr(server.join_string))
+    assert "OpenSSL" in run(program)
+
+
+def test_a_forked_child_leaves_the_connection_to_its_parent(server, job):
+    with lockstep.join(server.join_string, job=job, index=0, size=1, timeout=LIMIT_S) as me:
+        child = os.fork()
+        if child == 0:
+            try:
+                me.kv.set("a", b"of the child")
+            except lockstep.Error:
+                os._exit(7)
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        me.kv.set("a", b"of the parent")
+        me.barrier("after", timeout=LIMIT_S)
+
+
+def test_the_command_knows_join_strings(server, job):
+    with lockstep.join(server.join_string, job=job, index=0, size=1, timeout=LIMIT_S):
+        shown = subprocess.run([sys.prefix + "/bin/lockstep", "status", "--coordinator",
+                                server.join_string], stdout=subprocess.PIPE, text=True, check=True)
+        assert job in shown.stdout
+        refused = subprocess.run([sys.prefix + "/bin/lockstep", "status", "--coordinator",
+                                  other_certificate(server.join_string)],
+                                 stderr=subprocess.PIPE, text=True, check=False)
+        assert refused.returncode == 1
+        assert "certificate" in refused.stderr
