@@ -20,7 +20,7 @@ STOCK, TORCH = "lockstep/stock/wire", "lockstep/stock/tcpstore"
 XLA, TENSORFLOW = "lockstep/stock/xla", "lockstep/stock/tensorflow"
 CONFIG, JOURNAL = "lockstep/platform/config", "lockstep/platform/journal"
 LINK, RUNTIME = "lockstep/platform/link", "lockstep/platform/runtime"
-TLS = "lockstep/platform/tls"
+TLS, AUTH = "lockstep/platform/tls", "lockstep/platform/auth"
 PLAN, DISPATCH, CONSUMER = "lockstep/data/plan", "lockstep/data/dispatch", "lockstep/data/consumer"
 ENGINE, WORKER = "lockstep/data/engine", "lockstep/data/worker"
 TRANSPORT = "lockstep/rendezvous/transport"
@@ -37,6 +37,7 @@ WHAT_IT_IS = {
     RUNTIME: "loop, timers, sockets (standalone Asio)",
     LINK: "one framed connection between two programs of ours",
     TLS: "TLS for those connections (OpenSSL: linked, or what the process has loaded); certificates",
+    AUTH: "tokens: what they say, and the keys that sign them (OpenSSL)",
     JOURNAL: "entries on disk (SQLite) or in memory; one owner, checks",
     CONFIG: "options, each declared once: flag, variable, file",
     NATIVE: "our own messages, made from `proto/lockstep`: codec (protozero), what they mean to the "
@@ -78,6 +79,7 @@ MAY_INCLUDE = {
     RUNTIME: set(),
     LINK: {NATIVE, RUNTIME},
     TLS: {RUNTIME},
+    AUTH: {NATIVE},
     JOURNAL: set(),
     CONFIG: set(),
     NATIVE: {"lockstep/coord", TORCH, DISPATCH, PLAN, "lockstep/rendezvous"},
@@ -104,9 +106,9 @@ MAY_INCLUDE = {
     "lockstep/client": {NATIVE, DISPATCH, CONSUMER, PLAN, "lockstep/rendezvous", RUNTIME, LINK,
                         "lockstep/preempt", TRANSPORT},
     "lockstep/server": {"lockstep/coord", TORCH, DISPATCH, PLAN, NATIVE, STORE, JOURNAL, RUNTIME, LINK,
-                        TLS, "lockstep/observe", "lockstep/stock/grpc", TORCH + "/listener", CONFIG,
+                        TLS, AUTH, "lockstep/observe", "lockstep/stock/grpc", TORCH + "/listener", CONFIG,
                         "lockstep/preempt", NODE_GROUP},
-    "lockstep/cli": {NATIVE, CONFIG, WORKER, ENGINE, RUNTIME, LINK, TLS, "lockstep/client",
+    "lockstep/cli": {NATIVE, CONFIG, WORKER, ENGINE, RUNTIME, LINK, TLS, AUTH, "lockstep/client",
                      "lockstep/observe", "lockstep/preempt", "lockstep/launch"},
     "lockstep/sim": {"lockstep/coord", DISPATCH, CONSUMER, "lockstep/rendezvous", "lockstep/client",
                      NATIVE},
@@ -115,7 +117,7 @@ MAY_INCLUDE = {
 }
 # What only its tests may include, too: the dispatcher's are told through a consumer's machine, and TLS
 # is tried where it is used.
-TESTS_MAY_INCLUDE = {DISPATCH: {CONSUMER}, TLS: {LINK}}
+TESTS_MAY_INCLUDE = {DISPATCH: {CONSUMER}, TLS: {LINK, NATIVE}}
 
 # Decide only: no thread, clock, file, randomness, environment, wire format or socket.
 PURE = {"lockstep/base", "lockstep/coord", TORCH, PLAN, DISPATCH, CONSUMER, "lockstep/rendezvous",
@@ -157,7 +159,8 @@ MAY_WALL_CLOCK = {"lockstep/cli/bundle.cc", "lockstep/cli/events.cc",
                   "lockstep/server/job_outlet.cc",
                   "lockstep/server/job_table.cc", "lockstep/server/saved_state.cc",
                   "lockstep/server/set_aside_jobs.cc",
-                  "lockstep/server/store_journal.cc", "lockstep/server/server_certificate.cc"}
+                  "lockstep/server/store_journal.cc", "lockstep/server/server_certificate.cc",
+                  "lockstep/server/admission.cc", "lockstep/cli/auth.cc", "lockstep/cli/token.cc"}
 
 # Where gRPC and libprotobuf may appear. Programs of users carry neither, so the client side does not.
 GRPC = r'#include\s*["<]grpc(pp)?/'
@@ -169,7 +172,7 @@ MAY_PROTOZERO = {NATIVE}
 # TLS: in a library of its own, so that programs of users do without.
 OPENSSL = r'#include\s*["<](openssl/|asio/ssl)'
 MAY_OPENSSL = {"lockstep/preempt/tls_exchange.cc", "lockstep/platform/tls/openssl.h",
-               "lockstep/platform/tls/certificates.cc"}
+               "lockstep/platform/tls/certificates.cc", "lockstep/platform/auth/token_keys.cc"}
 # Of all Boost only what reads HTTP, with settings of its own that two files must not disagree about.
 BOOST = r'#include\s*["<]boost/'
 MAY_BOOST = {"lockstep/preempt/http_wire.cc"}

@@ -144,6 +144,9 @@ class Header:
     def route(self, request):
         return self.options.values("Route")[request.route].name
 
+    def roles(self, request):
+        return [self.options.values("Role")[role].name for role in request.may]
+
     # --- What a contract may have ---
 
     def check(self, known):
@@ -398,6 +401,8 @@ def kinds(headers):
     """Who answers which request."""
     requests = sorted(((request.kind, message.name, header.route(request))
                        for header in headers for message, request in header.requests()))
+    may = {request.kind: header.roles(request)
+           for header in headers for _, request in header.requests()}
     for (kind, name, _), (other, second, _) in zip(requests, requests[1:]):
         if kind == other:
             raise ContractError(f"{name} and {second} are both of kind {kind}")
@@ -434,6 +439,14 @@ def kinds(headers):
     yield "  }"
     yield "}"
     yield ""
+    yield "// Whether a role that is not the operator's may ask a request of that kind."
+    yield "constexpr bool MayAsk([[maybe_unused]] Role role, RequestKind kind) {"
+    yield "  switch (kind) {"
+    for kind, name, _ in requests:
+        roles = " || ".join(f"role == Role::k{camel(role)}" for role in may[kind])
+        yield f"    case {kind}:  // {name}"
+        yield f"      return {roles or 'false'};"
+    yield "    default:\n      return false;\n  }\n}\n"
     yield f"}}  // namespace {namespace}"
 
 

@@ -314,7 +314,7 @@ TEST(Words, ThatNameNoSubcommandAreNamed) {
   for (const char* flag : {"-h", "--help", "--help-all"}) {
     const Ran help = RunWith({}, {"status", flag});
     EXPECT_EQ(help.code, kExitOk);
-    EXPECT_THAT(help.out, HasSubstr("--coordinator HOST:PORT")) << flag;
+    EXPECT_THAT(help.out, HasSubstr("--coordinator ADDRESS")) << flag;
   }
 }
 

@@ -140,6 +140,17 @@ absl::StatusOr<std::unique_ptr<link::Client>> Connect(const std::string& coordin
   }
 }
 
+// Of that job; of all when it is empty, or is not there and the caller may know of the others.
+absl::StatusOr<wire::native::StatusReply> StatusFor(link::Client& client, const std::string& job) {
+  if (!job.empty()) {
+    auto one = client.Call(wire::native::StatusRequest{.job = job}, kTimeout);
+    if (one.ok() || !absl::IsNotFound(one.status())) return one;
+  }
+  auto all = client.Call(wire::native::StatusRequest{}, kTimeout);
+  if (!job.empty() && absl::IsPermissionDenied(all.status())) return wire::native::StatusReply{};
+  return all;
+}
+
 }  // namespace
 
 std::optional<MemberIndex> RootCauseIn(const wire::native::JobStatus& job) {
@@ -197,7 +208,7 @@ absl::StatusOr<FoundJob> LookUpJobOfNodes(const std::string& coordinator, const 
                                           int32_t size, bool recoverable, IfMissing if_missing) {
   const auto client = Connect(coordinator);
   if (!client.ok()) return client.status();
-  auto reply = (*client)->Call(wire::native::StatusRequest{}, kTimeout);
+  auto reply = StatusFor(**client, job);
   if (!reply.ok()) return reply.status();
   const auto is = [&](const auto& one) { return one.job == job; };
   if (!job.empty() && std::none_of(reply->jobs.begin(), reply->jobs.end(), is)) {
@@ -212,7 +223,7 @@ absl::StatusOr<FoundJob> LookUpJobOfNodes(const std::string& coordinator, const 
     const auto made = (*client)->Call(
         wire::native::CreateJob{.job = job, .size = size, .recoverable = recoverable}, kTimeout);
     if (!made.ok()) return made.status();
-    reply = (*client)->Call(wire::native::StatusRequest{}, kTimeout);
+    reply = StatusFor(**client, job);
     if (!reply.ok()) return reply.status();
   }
   auto found = ChooseJob(*reply, coordinator, job, 0);
@@ -229,7 +240,7 @@ absl::StatusOr<FoundJob> LookUpJob(const std::string& coordinator, const std::st
                                    int32_t processes) {
   const auto client = Connect(coordinator);
   if (!client.ok()) return client.status();
-  const auto reply = (*client)->Call(wire::native::StatusRequest{}, kTimeout);
+  const auto reply = StatusFor(**client, job);
   if (!reply.ok()) return reply.status();
   return ChooseJob(*reply, coordinator, job, processes);
 }

@@ -45,6 +45,8 @@ int main(int argc, char** argv) {
   cli::AddReportProcesses(app, invocation);
   cli::AddWorker(app, invocation);
   cli::AddConfig(app, invocation);
+  cli::AddAuth(app, invocation);
+  cli::AddToken(app, invocation);
   // After the subcommands: CLI11 gives each the footer that its parent has when it is added.
   app.footer(
       "`lockstep COMMAND --help` shows the options of a command. Exit codes and environment\n"

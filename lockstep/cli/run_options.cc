@@ -268,8 +268,8 @@ void DeclaredRun::DeclareServer() {
   table.Group("Server and job");
   table
       .Text("coordinator", &options.coordinator, "ADDRESS",
-            "Use the server at HOST:PORT, or as its join string says "
-            "(lockstep://HOST:PORT/JOB#sha256=...), by TLS. Default: start a server for this run.")
+            "Use the server at HOST:PORT, or, over TLS, the one that its join string names "
+            "(lockstep://HOST:PORT/JOB#sha256=...). Default: start a server for this run.")
       .Common()
       .variable = "LOCKSTEP_COORDINATOR";
   table

@@ -28,6 +28,7 @@
 #include "lockstep/cli/run_plan.h"
 #include "lockstep/cli/run_stacks.h"
 #include "lockstep/cli/server_calls.h"
+#include "lockstep/cli/task_token.h"
 #include "lockstep/launch/exception_pipe.h"
 #include "lockstep/launch/exit_code.h"
 #include "lockstep/launch/free_ports.h"
@@ -700,6 +701,15 @@ int RunJob(const RunOptions& options) {
     launch::AddPythonHook(folder, plan->launcher.environment);
   }
   plan->launcher.environment.error_folder = folder;
+  absl::StatusOr<std::unique_ptr<TaskToken>> task_token = nullptr;
+  if (!plan->server) {
+    const launch::JobAddress& at = plan->launcher.environment.address;
+    task_token = TaskToken::Obtain(at.link, at.job, folder);
+    if (!task_token.ok()) return Fail(launch::kExitLockstepFailed, task_token.status());
+  }
+  if (*task_token != nullptr) {
+    plan->launcher.environment.inherited["LOCKSTEP_TOKEN_FILE"] = (*task_token)->path();
+  }
   RaiseDescriptorLimit(plan->launcher.supervisor.size);
 
   launch::InheritedSignals signals;

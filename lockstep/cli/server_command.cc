@@ -30,8 +30,8 @@ ExitCode ExitCodeOf(const absl::Status& status) {
 ClientOptions::ClientOptions() : table("client", "LOCKSTEP_") {
   table
       .Text("coordinator", &coordinator, "ADDRESS",
-            "The server: HOST:PORT, or its join string (lockstep://HOST:PORT/JOB#sha256=...), by "
-            "which it is called by TLS.")
+            "The server: HOST:PORT, or its join string (lockstep://HOST:PORT/JOB#sha256=...), "
+            "which makes the client connect over TLS.")
       .Common();
   table.Choice("output", &output, {"table", "json"}, "Print a table, or JSON for programs.")
       .Common()

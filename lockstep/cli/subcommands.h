@@ -27,6 +27,8 @@ void AddPreempt(CLI::App& app, Invocation& invocation);
 void AddReportProcesses(CLI::App& app, Invocation& invocation);
 void AddWorker(CLI::App& app, Invocation& invocation);
 void AddConfig(CLI::App& app, Invocation& invocation);
+void AddAuth(CLI::App& app, Invocation& invocation);
+void AddToken(CLI::App& app, Invocation& invocation);
 
 // `from_dashes` is the command line from `--` on, which CLI11 does not get to see; may be empty.
 void AddRun(CLI::App& app, const std::vector<std::string>& from_dashes, Invocation& invocation);

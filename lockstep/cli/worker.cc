@@ -24,7 +24,8 @@ absl::Status CheckListen(runtime::Loop& loop, const DeclaredWorker& given) {
   if (given.insecure_network) return absl::OkStatus();
   // One that cannot be read is complained about by whoever listens there.
   const auto address = runtime::ParseAddress(given.listen);
-  return address.ok() ? runtime::CheckLoopback(loop.io(), *address) : absl::OkStatus();
+  return address.ok() ? runtime::CheckLoopback(loop.io(), *address, "--insecure-network")
+                      : absl::OkStatus();
 }
 
 // Like all commands that talk to a server. Whatever names the dispatcher itself overrides it.

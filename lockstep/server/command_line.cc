@@ -112,6 +112,16 @@ absl::Status ReadState(bool ephemeral, const config::OptionTable::Variables& var
   return absl::OkStatus();
 }
 
+// What `lockstep auth init` has made, where nothing else is said.
+void ReadAuth(const std::string& directory, ServerOptions& options) {
+  if (directory.empty()) return;
+  if (options.token_keys.empty()) options.token_keys = absl::StrCat(directory, "/token.key");
+  CertificateFiles& files = options.certificate;
+  if (!files.certificates.empty()) return;
+  files.certificates = absl::StrCat(directory, "/server.pem");
+  if (files.key.empty()) files.key = absl::StrCat(directory, "/server.key");
+}
+
 // What the texts say, checked.
 absl::Status Read(const DeclaredOptions& declared, const config::OptionTable::Variables& variables,
                   ParsedOptions& parsed) {
@@ -140,6 +150,13 @@ absl::Status Read(const DeclaredOptions& declared, const config::OptionTable::Va
     if (!status.ok()) return status;
   }
   options.log_format = declared.log_format == "json" ? LogFormat::kJson : LogFormat::kText;
+  ReadAuth(declared.auth, options);
+  if (!options.token_keys.empty() && options.insecure_network) {
+    return absl::InvalidArgumentError(
+        "--insecure-network lets everybody do everything, whatever --auth or --token-keys say; "
+        "give "
+        "only one of them");
+  }
   auto allowed = runtime::ParseAllowedPeers(declared.allow_uids);
   if (!allowed.ok()) return allowed.status();
   options.allowed = *std::move(allowed);

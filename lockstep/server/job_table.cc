@@ -175,7 +175,7 @@ absl::StatusOr<JobHost*> JobTable::Add(const JobOptions& options) {
   if (absl::Status status = CheckRoom(options); !status.ok()) return status;
   std::unique_ptr<JobHost> job = MakeHost(CoordinatorOf(options, options_));
   const runtime::Address address =
-      options.address.value_or(runtime::Address{.host = options_.listen.host, .port = 0});
+      options.address.value_or(runtime::Address{.host = HostOfStockClients(options_), .port = 0});
   const auto listen = [&](const runtime::Address& at) { return job->Listen(at); };
   absl::Status status =
       address.port == 0 ? ListenOnChosenPort(address.host, listen) : listen(address);
@@ -282,8 +282,10 @@ absl::Status JobTable::TakeAddresses() {
   std::vector<std::pair<std::string, std::string>> without;
   for (const auto& [name, had] : restored_) {
     const runtime::Address address = AddressOf(name);
-    if (!options_.insecure_network) {
-      if (absl::Status status = runtime::CheckLoopback(loop_.io(), address); !status.ok()) {
+    if (!AllowsStockNetwork(options_)) {
+      if (absl::Status status =
+              runtime::CheckLoopback(loop_.io(), address, "--insecure-stock-network");
+          !status.ok()) {
         return absl::Status(status.code(), absl::StrFormat("job '%s' of the state directory: %s",
                                                            name, std::string(status.message())));
       }

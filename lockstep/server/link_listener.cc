@@ -7,7 +7,9 @@
 #include "lockstep/platform/runtime/address.h"
 #include "lockstep/platform/runtime/host.h"
 #include "lockstep/platform/runtime/loopback.h"
+#include "lockstep/server/admission.h"
 #include "lockstep/server/server_certificate.h"
+#include "lockstep/wire/native/error_reply.h"
 #include "spdlog/spdlog.h"
 
 namespace lockstep::server {
@@ -29,20 +31,30 @@ absl::StatusOr<std::unique_ptr<LinkListener>> LinkListener::Listen(runtime::Loop
                                                                    const ServerOptions& options,
                                                                    runtime::MemoryAccount& memory,
                                                                    link::ServerEvents events) {
-  const absl::Status loopback = runtime::CheckLoopback(loop.io(), options.listen);
-  if (!loopback.ok() && !options.insecure_network) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("--listen ", std::string(loopback.message())));
+  const absl::Status loopback =
+      runtime::CheckLoopback(loop.io(), options.listen, "--insecure-network");
+  if (!loopback.ok() && !options.insecure_network && options.token_keys.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "--listen ", runtime::ToString(options.listen),
+        " can be reached from other hosts, and the server has no keys to authenticate clients: "
+        "make some with `lockstep auth init DIR` and give --auth DIR; or, on a network that you "
+        "trust, give --insecure-network; or use 127.0.0.1"));
   }
   std::unique_ptr<LinkListener> self(new LinkListener(loop));
+  const auto warn = [](const std::string& text) { spdlog::warn("{}", text); };
   auto certificate =
-      ServerCertificate::Load(loop, options.certificate, options.state_directory,
-                              [](const std::string& text) { spdlog::warn("{}", text); });
+      ServerCertificate::Load(loop, options.certificate, options.state_directory, warn);
   if (!certificate.ok()) {
     return absl::FailedPreconditionError(
         absl::StrCat("TLS: ", std::string(certificate.status().message())));
   }
   self->certificate_ = *std::move(certificate);
+  auto admission = Admission::Load(
+      {.token_keys = options.token_keys, .insecure_network = options.insecure_network}, warn);
+  if (!admission.ok()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("--token-keys: ", std::string(admission.status().message())));
+  }
 
   link::Server::Options link;
   link.listen = runtime::ToString(options.listen);
@@ -51,6 +63,11 @@ absl::StatusOr<std::unique_ptr<LinkListener>> LinkListener::Listen(runtime::Loop
   link.connections_reserved = options.links_max / kLinksReservedPart;
   link.memory = &memory;
   link.allowed = options.allowed;
+  self->admission_ = *std::move(admission);
+  link.admit = [admission = self->admission_](const link::Greeting& greeting) {
+    return admission->Admit(greeting);
+  };
+  link.allows_plain = loopback.ok() || options.insecure_network;
   link.accept_secure = [certificate = self->certificate_] { return certificate->Accept(); };
   link.link = options.link;
   link.service_instance = runtime::RandomNumber();
@@ -64,7 +81,7 @@ absl::StatusOr<std::unique_ptr<LinkListener>> LinkListener::Listen(runtime::Loop
                         absl::StrCat("--listen: ", std::string(server.status().message())));
   }
   self->link_ = *std::move(server);
-  if (!loopback.ok()) self->Remind();
+  if (!loopback.ok() && options.insecure_network) self->Remind();
   return self;
 }
 
@@ -75,10 +92,23 @@ std::string LinkListener::JoinString(const std::string& job) const {
   return runtime::ToString(runtime::JoinString{.address = *std::move(at), .job = job});
 }
 
+absl::StatusOr<wire::native::CreateTaskTokenReply> LinkListener::CreateTaskToken(
+    const std::string& job) const {
+  if (job.empty()) {
+    return wire::native::WithReason(absl::InvalidArgumentError("the token's job is missing"),
+                                    "invalid_argument");
+  }
+  auto token = admission_->TaskToken(job);
+  if (!token.ok()) return wire::native::WithReason(token.status(), "invalid_argument");
+  return wire::native::CreateTaskTokenReply{
+      .token = *std::move(token),
+      .lasts_us = absl::ToInt64Microseconds(Admission::kTaskTokenLasts)};
+}
+
 void LinkListener::Remind() {
   spdlog::warn(
-      "anybody who reaches {} can read and change all jobs: --insecure-network also takes "
-      "connections without TLS and without identity",
+      "anyone who reaches {} can read and change all jobs: --insecure-network accepts clients "
+      "without TLS and without a token; use --auth instead",
       address());
   reminder_.Arm(runtime::MonotonicNow() + kReminderInterval, [this] { Remind(); });
 }

@@ -13,19 +13,23 @@
 #include "lockstep/platform/runtime/loop.h"
 #include "lockstep/platform/runtime/memory_account.h"
 #include "lockstep/server/options.h"
+#include "lockstep/wire/native/job_messages.h"
 
 namespace lockstep::server {
 
+class Admission;
 class ServerCertificate;
 
-// Takes TLS everywhere, and plain connections where only this host can call, or where the operator
-// said that the network is safe (`insecure_network`), of which the log reminds.
+// Takes TLS everywhere, and plain connections where only this host can call. Where other hosts can
+// reach it, callers need a token; or the operator said that the network is safe
+// (`insecure_network`), of which the log reminds.
 //
 // Threads: loop-confined. Ownership: `loop` and `memory` outlive it. Bounds: link::Server's.
 class LinkListener {
  public:
-  // FAILED_PRECONDITION: other hosts can reach the address, and may not; or the certificate is not
-  // right. UNAVAILABLE: the address cannot be had. The errors name the option.
+  // FAILED_PRECONDITION: other hosts can reach the address, and may not; or the certificate or the
+  // keys of tokens are not right. UNAVAILABLE: the address cannot be had. The errors name the
+  // option.
   static absl::StatusOr<std::unique_ptr<LinkListener>> Listen(runtime::Loop& loop,
                                                               const ServerOptions& options,
                                                               runtime::MemoryAccount& memory,
@@ -34,6 +38,8 @@ class LinkListener {
   const std::string& address() const { return link_->address(); }  // HOST:PORT
   // What a program on another host joins with; `job` may be empty.
   std::string JoinString(const std::string& job) const;
+  // For the processes of a job. INVALID_ARGUMENT: no job can have that name.
+  absl::StatusOr<wire::native::CreateTaskTokenReply> CreateTaskToken(const std::string& job) const;
   size_t connections() const { return link_->connections(); }
 
   // As link::Server.
@@ -48,6 +54,7 @@ class LinkListener {
 
   observe::LogLimiter log_;
   std::shared_ptr<ServerCertificate> certificate_;
+  std::shared_ptr<Admission> admission_;
   std::unique_ptr<link::Server> link_;
   runtime::Timer reminder_;
 };

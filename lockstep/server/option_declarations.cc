@@ -54,22 +54,37 @@ void DeclareAccess(DeclaredOptions& declared) {
             "the user who runs the server always can. any: everybody who reaches them, also "
             "through forwarded ports, such as into a container.")
       .Common();
+  table
+      .Text("auth", &declared.auth, "DIR",
+            "Authenticate clients from other hosts by token, and prove this server's identity to "
+            "them, with the keys and certificates that `lockstep auth init DIR` made.")
+      .Common();
+  table.Text("token-keys", &options.token_keys, "FILE",
+             "Accept tokens that were signed with a key in this file, which only its owner can "
+             "read. Default: token.key in the --auth directory.");
   table.Text("tls-cert", &options.certificate.certificates, "FILE",
-             "Prove to TLS clients who this server is with this PEM certificate, followed by those "
-             "of its authorities. Read again when it changes. Empty: a certificate that the server "
-             "makes and keeps in its state directory.");
-  table.Text(
-      "tls-key", &options.certificate.key, "FILE",
-      "Private key of --tls-cert, in a PEM file that only its owner can read. Empty: the key "
-      "is in the --tls-cert file.");
-  table.Text(
-      "client-ca", &options.certificate.client_authorities, "FILE",
-      "Require TLS clients to have a certificate of one of the authorities in this PEM file.");
+             "Certificate that identifies this server to TLS clients: a PEM file with the server's "
+             "certificate, then those of its certificate authorities (CAs). Reloaded when it "
+             "changes. Default: server.pem in the --auth directory, or a certificate that the "
+             "server makes and keeps in its state directory.");
+  table.Text("tls-key", &options.certificate.key, "FILE",
+             "Private key of --tls-cert, in a PEM file that only its owner can read. Empty: the "
+             "key is in the --tls-cert file.");
+  table.Text("client-ca", &options.certificate.client_authorities, "FILE",
+             "Require TLS clients to present a certificate signed by a certificate authority (CA) "
+             "in this PEM file.");
   table
       .Switch("insecure-network", &options.insecure_network,
-              "Allow addresses that other hosts can reach. Clients need not prove who they are and "
-              "need not encrypt: anyone who reaches such a port can read and change the job.")
+              "Allow addresses that other hosts can reach, and require neither TLS nor tokens: "
+              "anyone who reaches such a port can read and change the job.")
       .Common();
+  table.Switch("insecure-stock-network", &options.insecure_stock_network,
+               "For stock clients only, allow addresses that other hosts can reach. Stock clients "
+               "can neither authenticate nor encrypt: anyone who reaches such a port can read and "
+               "change the job.");
+  table.Switch("insecure-http-network", &options.insecure_http_network,
+               "Allow an --http address that other hosts can reach: anyone who reaches it can read "
+               "status, events and metrics of all jobs.");
 }
 
 void DeclareFilesAndLog(DeclaredOptions& declared) {

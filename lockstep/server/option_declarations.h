@@ -23,6 +23,7 @@ struct DeclaredOptions {
   std::vector<std::string> jobs;
   std::vector<std::string> recoverable;
   std::vector<std::string> allow_uids;
+  std::string auth;
   bool ephemeral = false;
   config::OptionTable table;
 };

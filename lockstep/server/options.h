@@ -84,12 +84,29 @@ struct ServerOptions {
   runtime::AllowedPeers allowed;
   // By which clients know this server, on the link.
   CertificateFiles certificate;
+  // The keys of tokens; `token_keys`. Empty: only users of this host are known.
+  std::string token_keys;
   // Addresses that other hosts can reach are allowed.
   bool insecure_network = false;
+  // Addresses of stock clients, who can prove nothing, may be such, too.
+  bool insecure_stock_network = false;
+  // So may the address of HTTP, where everybody can read what there is to see.
+  bool insecure_http_network = false;
   // From the first signal until the process ends, whatever hangs.
   absl::Duration end_timeout = absl::Seconds(5);
   bool verbose = false;
   LogFormat log_format = LogFormat::kText;
 };
+
+// Whether stock clients of other hosts may come, who can prove nothing.
+inline bool AllowsStockNetwork(const ServerOptions& options) {
+  return options.insecure_network || options.insecure_stock_network;
+}
+// Where they call unless their job says otherwise: beside the link, but where other hosts have to
+// prove who they are, only this host.
+inline std::string HostOfStockClients(const ServerOptions& options) {
+  const bool beside = options.token_keys.empty() || AllowsStockNetwork(options);
+  return beside ? options.listen.host : "127.0.0.1";
+}
 
 }  // namespace lockstep::server

@@ -229,7 +229,11 @@ absl::Status Server::StartLink() {
       .delete_job =
           [this](const wire::native::DeleteJob& request) { return jobs_.Delete(request); },
       .open_store =
-          [this](const wire::native::OpenStore& request) { return jobs_.OpenStore(request); }};
+          [this](const wire::native::OpenStore& request) { return jobs_.OpenStore(request); },
+      .create_task_token =
+          [this](const wire::native::CreateTaskToken& request) {
+            return link_->CreateTaskToken(request.job);
+          }};
   link::ServerEvents events;
   events.request = [this, others = link::MakeHandler(std::move(service))](
                        link::Request request, link::Responder responder) {
@@ -258,8 +262,8 @@ absl::Status Server::StartLink() {
 absl::Status Server::StartJobs() {
   for (const JobOptions& options : options_.jobs) {
     absl::Status status;
-    if (options.address && !options_.insecure_network) {
-      status = runtime::CheckLoopback(loop_.io(), *options.address);
+    if (options.address && !AllowsStockNetwork(options_)) {
+      status = runtime::CheckLoopback(loop_.io(), *options.address, "--insecure-stock-network");
     }
     if (status.ok()) {
       // The server starts, and says so; the job comes back when it has been deleted and made again.
@@ -282,8 +286,10 @@ absl::Status Server::StartHttp() {
   feed_.Tell(wire::native::EventKind::kServerStarted,
              absl::StrCat("lockstep-server ", LOCKSTEP_VERSION, " serves at ", link_->address()));
   if (!options_.http) return absl::OkStatus();
-  if (!options_.insecure_network) {
-    if (absl::Status status = runtime::CheckLoopback(loop_.io(), *options_.http); !status.ok()) {
+  if (!options_.insecure_network && !options_.insecure_http_network) {
+    absl::Status status =
+        runtime::CheckLoopback(loop_.io(), *options_.http, "--insecure-http-network");
+    if (!status.ok()) {
       return absl::FailedPreconditionError(absl::StrCat("--http ", std::string(status.message())));
     }
   }
@@ -314,7 +320,7 @@ std::vector<std::string> Server::AddressLines() const {
   std::vector<std::string> lines;
   lines.push_back(
       absl::StrFormat("lockstep-server %s answers at %s", LOCKSTEP_VERSION, link_->address()));
-  lines.push_back(absl::StrFormat("by TLS: %s", link_->JoinString("")));
+  lines.push_back(absl::StrFormat("join string: %s", link_->JoinString("")));
   for (const auto& [name, job] : jobs_.jobs()) {
     lines.push_back(absl::StrFormat("job '%s' of %d: stock JAX clients call %s", job->name(),
                                     job->size(), job->grpc_address()));
@@ -401,6 +407,8 @@ StatusSource Server::MakeStatusSource() {
                            .started_ago_us = absl::ToInt64Microseconds(now - started_),
                            .listen = link_->address(),
                            .memory = Memory()}};
+            // Who holds memory is about all jobs, too.
+            if (!of_all) reply.server.memory->holders.clear();
             if (!of_all) return reply;
             for (const auto& [name, job] : jobs_.set_aside().jobs()) {
               reply.set_aside.push_back({.job = name, .why = job.why, .kept_bytes = job.bytes});

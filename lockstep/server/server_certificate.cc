@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "lockstep/platform/runtime/host.h"
@@ -48,8 +49,8 @@ absl::StatusOr<std::shared_ptr<ServerCertificate>> ServerCertificate::Load(
   if (made->files_.certificates.empty()) {
     if (made->files_ != CertificateFiles()) {
       return absl::InvalidArgumentError(
-          "--tls-key and --client-ca need --tls-cert: clients that know an authority do not know a "
-          "certificate that the server makes for itself");
+          "--tls-key and --client-ca need --tls-cert or --auth: the server does not use them with "
+          "a certificate that it makes for itself");
     }
     const auto identity = state_directory.empty() ? MakeIdentity() : KeptIdentity(state_directory);
     status = identity.ok() ? made->Use(*identity, {}) : identity.status();
@@ -85,7 +86,12 @@ absl::Status ServerCertificate::Read() {
       return absl::InvalidArgumentError(absl::StrCat(files_.client_authorities, " is empty"));
     }
   }
-  return Use({.certificates = *certificates, .key = *key}, authorities);
+  const absl::Status used = Use({.certificates = *certificates, .key = *key}, authorities);
+  if (used.ok()) return used;
+  return absl::Status(
+      used.code(),
+      absl::StrCat(absl::StrJoin({files_.certificates, files_.key, files_.client_authorities}, " "),
+                   ": ", std::string(used.message())));
 }
 
 absl::Status ServerCertificate::Use(const tls::Identity& identity,
@@ -103,13 +109,14 @@ void ServerCertificate::LookAtFiles() {
   if (States() == states_) return;
   const std::string before = fingerprint_;
   if (const absl::Status status = Read(); !status.ok()) {
-    return log_(absl::StrCat("the certificate has changed and cannot be used; the old one holds: ",
-                             std::string(status.message())));
+    return log_(
+        absl::StrCat("the certificate has changed and cannot be used; the old one remains in use: ",
+                     std::string(status.message())));
   }
   log_(absl::StrCat("the certificate in ", files_.certificates, " was read again",
                     before == fingerprint_ ? ""
-                                           : absl::StrCat("; clients that join from here on need "
-                                                          "#sha256=",
+                                           : absl::StrCat("; from now on clients need the new join "
+                                                          "string, with #sha256=",
                                                           fingerprint_)));
 }
 

@@ -98,7 +98,7 @@ TEST_F(ServerCertificateTest, OneThatCannotBeUsedIsNamedAndTheOldOneHolds) {
   ASSERT_TRUE(certificate.ok()) << certificate.status();
   Write("both", "nonsense");
   (*certificate)->LookAtFiles();
-  EXPECT_THAT(log_, ElementsAre(HasSubstr("the old one holds")));
+  EXPECT_THAT(log_, ElementsAre(HasSubstr("the old one remains in use")));
   EXPECT_EQ((*certificate)->fingerprint(), *tls::FingerprintOf(identity.certificates));
   EXPECT_NE((*certificate)->Accept(), nullptr);
 }
@@ -116,10 +116,10 @@ TEST_F(ServerCertificateTest, SaysWhichFileIsWrong) {
   EXPECT_THAT(error({.certificates = Path("none"), .key = Path("key")}), HasSubstr(Path("none")));
   EXPECT_THAT(error({.certificates = Path("cert"), .key = Path("none")}), HasSubstr(Path("none")));
   EXPECT_THAT(error({.certificates = Path("cert")}), HasSubstr("no private key"));
-  EXPECT_THAT(error({.certificates = Path("cert"),
-                     .key = Path("key"),
-                     .client_authorities = Path("empty")}),
-              HasSubstr("is empty"));
+  EXPECT_THAT(
+      error(
+          {.certificates = Path("cert"), .key = Path("key"), .client_authorities = Path("empty")}),
+      HasSubstr("is empty"));
 }
 
 }  // namespace

@@ -12,6 +12,11 @@ namespace {
 
 // Of encrypted bytes, read at a time: two records of the largest size.
 constexpr size_t kReadBytes = size_t{32} << 10;
+// Of encrypted bytes without a clear one between them, after the handshake or before: a handshake,
+// with a chain of certificates from the client.
+constexpr size_t kUnproductiveBytesMax = size_t{64} << 10;
+// Of what TLS itself says to an end that takes nothing.
+constexpr size_t kOutputBytesMax = size_t{1} << 20;
 // Of clear bytes, encrypted at a time: one record.
 constexpr size_t kRecordBytes = size_t{16} << 10;
 
@@ -107,7 +112,15 @@ bool Channel::ReadOnce(const std::array<asio::mutable_buffer, 2>& rooms, Outcome
     outcome = Fail(received);
     return true;
   }
-  return Clear(rooms, outcome);
+  if (Clear(rooms, outcome)) {
+    unproductive_ = 0;
+    return true;
+  }
+  unproductive_ += bytes;
+  const bool unread = written_ == nullptr && output_.size() > kOutputBytesMax;
+  if (unproductive_ <= kUnproductiveBytesMax && !unread) return false;
+  outcome = Fail(absl::InvalidArgumentError("TLS records without data, again and again"));
+  return true;
 }
 
 bool Channel::Clear(const std::array<asio::mutable_buffer, 2>& rooms, Outcome& outcome) {

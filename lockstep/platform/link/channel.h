@@ -97,9 +97,10 @@ class Channel : public std::enable_shared_from_this<Channel> {
   Layer layer_;         // null: there is no TLS, or the first byte has not come
   AcceptLayer accept_;  // until the first byte has come
   absl::Status why_;
-  std::string output_;   // encrypted; waits
-  std::string sending_;  // encrypted; on its way
-  Done written_;         // called when both are empty
+  size_t unproductive_ = 0;  // encrypted bytes that came since the last clear one
+  std::string output_;       // encrypted; waits
+  std::string sending_;      // encrypted; on its way
+  Done written_;             // called when both are empty
 };
 
 }  // namespace lockstep::link

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "lockstep/base/check.h"
+#include "lockstep/platform/link/own_token.h"
 #include "lockstep/platform/link/refusals.h"
 #include "lockstep/platform/runtime/dial.h"
 #include "lockstep/platform/runtime/fork_guard.h"
@@ -40,6 +41,20 @@ std::string WithPidAndHost(const std::string& who) {
 
 }  // namespace
 
+// A token is sent only to the server that the fingerprint identifies, and only over TLS. A server
+// that accepts plaintext connections from this host knows the user of each.
+absl::StatusOr<ClientLink::Identity> ClientLink::IdentityFor(const runtime::Address& address) {
+  Identity identity;
+  if (address.fingerprint.empty()) return identity;
+  auto layer = runtime::SecureCall(address);
+  if (!layer.ok()) return layer.status();
+  identity.layer = *std::move(layer);
+  auto token = OwnToken();
+  if (!token.ok()) return token.status();
+  identity.token = *std::move(token);
+  return identity;
+}
+
 std::shared_ptr<ClientLink> ClientLink::Dial(asio::io_context& io, const runtime::Address& address,
                                              absl::Duration timeout, const std::string& who,
                                              const LinkOptions& options, Events events) {
@@ -48,27 +63,23 @@ std::shared_ptr<ClientLink> ClientLink::Dial(asio::io_context& io, const runtime
                 [&io, link, address, who](absl::StatusOr<asio::ip::tcp::socket> socket) {
                   if (!socket.ok()) return link->Closed(socket.status());
                   if (link->closed()) return runtime::CloseSocket(*socket);
-                  Channel::Layer layer;
-                  if (!address.fingerprint.empty()) {
-                    auto made = runtime::SecureCall(address);
-                    if (!made.ok()) {
-                      runtime::CloseSocket(*socket);
-                      return link->Closed(made.status());
-                    }
-                    layer = *std::move(made);
+                  auto identity = IdentityFor(address);
+                  if (!identity.ok()) {
+                    runtime::CloseSocket(*socket);
+                    return link->Closed(identity.status());
                   }
-                  link->Connected(io, *std::move(socket), std::move(layer), who);
+                  link->Connected(io, *std::move(socket), *std::move(identity), who);
                 });
   return link;
 }
 
-void ClientLink::Connected(asio::io_context& io, asio::ip::tcp::socket socket, Channel::Layer layer,
+void ClientLink::Connected(asio::io_context& io, asio::ip::tcp::socket socket, Identity identity,
                            const std::string& who) {
   LOCKSTEP_DCHECK(connection_ == nullptr && !welcomed_);
   asio::error_code gone;  // then it is closed soon
   local_address_ = socket.local_endpoint(gone).address();
   connection_ = Connection::Start(
-      io, std::make_shared<Channel>(std::move(socket), std::move(layer)), options_,
+      io, std::make_shared<Channel>(std::move(socket), std::move(identity.layer)), options_,
       {.message =
            [weak = weak_from_this()](Message message) {
              if (auto self = weak.lock()) self->Take(std::move(message));
@@ -79,8 +90,10 @@ void ClientLink::Connected(asio::io_context& io, asio::ip::tcp::socket socket, C
              if (self == nullptr) return;
              self->Closed(self->welcomed_ ? why : self->NotWelcomed(why));
            }});
-  const Hello hello = {
-      .version_min = kLinkVersion, .version_max = kLinkVersion, .who = WithPidAndHost(who)};
+  const Hello hello = {.version_min = kLinkVersion,
+                       .version_max = kLinkVersion,
+                       .who = WithPidAndHost(who),
+                       .token = std::move(identity.token)};
   connection_->Send(
       {.type = FrameType::kHello, .must_understand = true, .payload = wire::native::Encode(hello)});
 }
@@ -132,12 +145,21 @@ absl::Status ClientLink::NotWelcomed(const absl::Status& why) const {
   if (absl::IsUnauthenticated(why)) {
     return wire::native::WithReason(
         absl::UnauthenticatedError(absl::StrCat(
-            "who listens at ", address_,
-            " has not the certificate that its join string names (#sha256=...): another program "
-            "answers there, or the server has made itself a new one; its log and its ready file "
-            "have the join string that is right now (",
+            "the server at ", address_,
+            " has no certificate that matches its join string (#sha256=...): another program "
+            "answers there, or the server's certificate is new, has expired, or does not name "
+            "this host; use the join string in the server's log or ready file (",
             std::string(why.message()), ")")),
-        kCertificateRefused);
+        "certificate_refused");
+  }
+  if (absl::IsPermissionDenied(why)) {
+    return wire::native::WithReason(
+        absl::PermissionDeniedError(absl::StrCat(
+            "the server at ", address_,
+            " refused the TLS connection: it requires a certificate of its --client-ca; set "
+            "LOCKSTEP_TLS_CERT_FILE and LOCKSTEP_TLS_KEY_FILE (",
+            std::string(why.message()), ")")),
+        "certificate_required");
   }
   absl::Status status(
       why.code(),

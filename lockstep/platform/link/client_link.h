@@ -65,7 +65,12 @@ class ClientLink : public std::enable_shared_from_this<ClientLink> {
   ClientLink(const runtime::Address& address, const LinkOptions& options, Events events)
       : address_(runtime::ToString(address)), options_(options), events_(std::move(events)) {}
 
-  void Connected(asio::io_context& io, asio::ip::tcp::socket socket, Channel::Layer layer,
+  struct Identity {
+    Channel::Layer layer;  // null: the connection is made without TLS
+    std::string token;
+  };
+  static absl::StatusOr<Identity> IdentityFor(const runtime::Address& address);
+  void Connected(asio::io_context& io, asio::ip::tcp::socket socket, Identity identity,
                  const std::string& who);
   void Take(Message message);
   void Greeted(const Message& message);

@@ -55,8 +55,12 @@ absl::Status Broken(const std::string& peer, const asio::error_code& error) {
 
 // Names who it is about.
 absl::Status Insecure(const std::string& peer, const absl::Status& why) {
-  return absl::Status(why.code(), absl::StrCat("no secure connection with ", peer, ": ",
-                                               std::string(why.message())));
+  // A certificate stays what it is; anything else may be somebody on the way, or a refusal in
+  // clear.
+  const bool lasts = absl::IsUnauthenticated(why) || absl::IsPermissionDenied(why);
+  return absl::Status(
+      lasts ? why.code() : absl::StatusCode::kUnavailable,
+      absl::StrCat("no secure connection with ", peer, ": ", std::string(why.message())));
 }
 
 Message FarewellMessage(std::string_view reason, std::string_view text) {

@@ -11,6 +11,7 @@ namespace lockstep::link {
 namespace {
 
 using wire::native::CreateJob;
+using wire::native::CreateTaskToken;
 using wire::native::DeleteJob;
 using wire::native::DeleteJobReply;
 using wire::native::OpenStore;
@@ -60,6 +61,9 @@ Server::Handler MakeHandler(NativeService service) {
       case KindOf<OpenStore>::kKind:
         if (service.open_store == nullptr) break;
         return Serve<OpenStore>(request, std::move(responder), service.open_store);
+      case KindOf<CreateTaskToken>::kKind:
+        if (service.create_task_token == nullptr) break;
+        return Serve<CreateTaskToken>(request, std::move(responder), service.create_task_token);
       default:
         break;
     }

@@ -23,6 +23,9 @@ struct NativeService {
   std::function<absl::Status(const wire::native::DeleteJob&)> delete_job = nullptr;
   std::function<absl::StatusOr<wire::native::OpenStoreReply>(const wire::native::OpenStore&)>
       open_store = nullptr;
+  std::function<absl::StatusOr<wire::native::CreateTaskTokenReply>(
+      const wire::native::CreateTaskToken&)>
+      create_task_token = nullptr;
 };
 
 // For `Server::Listen`. A kind that it does not know is answered UNIMPLEMENTED, bytes that are not

@@ -10,15 +10,20 @@
 
 namespace lockstep::link {
 
-// The server's certificate is not what the address names.
-inline constexpr char kCertificateRefused[] = "certificate_refused";
-// The server takes no connection without TLS.
-inline constexpr char kTlsRequired[] = "tls_required";
-
 // Whether dialling again would end the same: the programs do not understand each other, or one does
 // not accept the other.
 inline bool IsHopeless(const absl::Status& why) {
-  constexpr std::array kReasons = {"version", "not_allowed", kTlsRequired, kCertificateRefused};
+  constexpr std::array kReasons = {"version",
+                                   "not_allowed",
+                                   "tls_required",
+                                   "certificate_refused",
+                                   "certificate_required",
+                                   "token_required",
+                                   "token_in_clear",
+                                   "token_invalid",
+                                   "token_unknown_key",
+                                   "token_expired",
+                                   "token_file"};
   const std::string reason = wire::native::ReasonOf(why);
   return absl::IsInvalidArgument(why) ||
          std::any_of(kReasons.begin(), kReasons.end(),

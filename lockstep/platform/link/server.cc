@@ -14,7 +14,6 @@
 #include "lockstep/base/limits.h"
 #include "lockstep/platform/link/connection.h"
 #include "lockstep/platform/link/link_places.h"
-#include "lockstep/platform/link/refusals.h"
 #include "lockstep/platform/runtime/acceptor.h"
 #include "lockstep/platform/runtime/address.h"
 #include "lockstep/platform/runtime/dial.h"
@@ -118,6 +117,7 @@ class Server::Impl : public Responder::Sink, public std::enable_shared_from_this
     std::shared_ptr<Connection> connection;
     Stage stage = Stage::kGreeting;
     std::string who;
+    Rights rights;
     Time quiet_since;                         // of one that has asked: it waits for no answer
     absl::flat_hash_set<uint64_t> in_flight;  // requests that are not answered
   };
@@ -348,10 +348,21 @@ void Server::Impl::Greet(LinkId id, Link& link, const Message& message) {
   }
   if (!options_.allows_plain && !link.connection->secure()) {
     const std::string text =
-        "this server speaks TLS only: give its address with its certificate, "
-        "lockstep://HOST:PORT#sha256=..., as it stands in its log and its ready file";
-    return link.connection->CloseWith(Refusal(kTlsRequired, text),
+        "this server speaks TLS only: use its join string, lockstep://HOST:PORT#sha256=..., from "
+        "its log or ready file";
+    return link.connection->CloseWith(Refusal("tls_required", text),
                                       absl::FailedPreconditionError(text));
+  }
+  if (options_.admit) {
+    auto rights = options_.admit({.token = hello->token,
+                                  .secure = link.connection->secure(),
+                                  .local = acceptor_.address().address().is_loopback()});
+    if (!rights.ok()) {
+      return link.connection->CloseWith(
+          Refusal(wire::native::ReasonOf(rights.status()), std::string(rights.status().message())),
+          rights.status());
+    }
+    link.rights = *std::move(rights);
   }
   link.stage = Stage::kWelcomed;
   if (places_.Welcome(runtime::MonotonicNow(), id)) ArmReservations();
@@ -382,6 +393,9 @@ void Server::Impl::TakeRequest(LinkId id, Link& link, Message message) {
   }
   if (message.dropped) {
     return Answer(id, message.kind, message.id, Failure(MemoryMax(*options_.memory, 0)));
+  }
+  if (absl::Status may = CheckRights(link.rights, message.kind, message.payload); !may.ok()) {
+    return Answer(id, message.kind, message.id, Failure(may));
   }
   Request request = {.link = id,
                      .id = message.id,

@@ -15,6 +15,7 @@
 #include "lockstep/platform/link/channel.h"
 #include "lockstep/platform/link/kinds.h"
 #include "lockstep/platform/link/options.h"
+#include "lockstep/platform/link/rights.h"
 #include "lockstep/platform/runtime/loop.h"
 #include "lockstep/platform/runtime/memory_account.h"
 #include "lockstep/platform/runtime/peer_owner.h"
@@ -138,6 +139,9 @@ class Server {
     runtime::AllowedPeers allowed = {};
     // Makes the server's end of a TLS connection; null: it takes none.
     Channel::AcceptLayer accept_secure = nullptr;
+    // Asked of every client that says hello: what it may. Its error says why it is sent away, and
+    // has a reason. Null: everybody may everything.
+    std::function<absl::StatusOr<Rights>(const Greeting&)> admit = nullptr;
     // Takes connections without TLS, too; others are refused with `tls_required`.
     bool allows_plain = true;
     uint64_t service_instance = 0;  // one life of this server; told in the welcome

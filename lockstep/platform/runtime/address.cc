@@ -49,7 +49,7 @@ absl::StatusOr<JoinString> ParseJoinString(std::string_view text) {
   JoinString join;
   absl::string_view rest(text.data(), text.size());
   if (!absl::ConsumePrefix(&rest, kScheme)) {
-    if (absl::StrContains(rest, "#")) return wrong("a certificate needs lockstep:// in front");
+    if (absl::StrContains(rest, "#")) return wrong("an address with # needs lockstep:// in front");
     auto address = ParseHostAndPort(text);
     if (!address.ok()) return address.status();
     join.address = *std::move(address);

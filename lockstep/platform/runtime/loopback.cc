@@ -8,7 +8,7 @@
 
 namespace lockstep::runtime {
 
-absl::Status CheckLoopback(asio::io_context& io, const Address& address) {
+absl::Status CheckLoopback(asio::io_context& io, const Address& address, const char* option) {
   asio::error_code error;
   asio::ip::tcp::resolver resolver(io);
   const auto results = resolver.resolve(address.host, std::to_string(address.port), error);
@@ -20,7 +20,8 @@ absl::Status CheckLoopback(asio::io_context& io, const Address& address) {
   return absl::FailedPreconditionError(
       absl::StrCat(ToString(address),
                    " can be reached from other hosts, and nothing there is encrypted or "
-                   "authenticated; allow it with --insecure-network, or use 127.0.0.1"));
+                   "authenticated; allow it with ",
+                   option, ", or use 127.0.0.1"));
 }
 
 }  // namespace lockstep::runtime

@@ -40,8 +40,11 @@ absl::StatusOr<std::string> ReadAll(const std::string& path, int fd) {
   return text;
 }
 
-// By a second name, so that a reader finds either nothing or all of it.
-absl::Status Write(const std::string& path, const std::string& text, mode_t mode) {
+enum class IfThere { kFail, kReplace };
+
+// By a second name, so that a reader finds either what was there or all of the new.
+absl::Status Write(const std::string& path, const std::string& text, mode_t mode,
+                   IfThere if_there) {
   const std::string unfinished = absl::StrCat(path, ".", ::getpid());
   ::unlink(unfinished.c_str());
   const UniqueFd file(
@@ -58,8 +61,9 @@ absl::Status Write(const std::string& path, const std::string& text, mode_t mode
     }
   }
   if (error == 0 && ::fsync(file.get()) != 0) error = errno;
-  // Fails when there is such a file, unlike a rename.
-  if (error == 0 && ::link(unfinished.c_str(), path.c_str()) != 0) error = errno;
+  // A link fails when there is such a file, a rename does not.
+  const auto name = if_there == IfThere::kFail ? &::link : &::rename;
+  if (error == 0 && name(unfinished.c_str(), path.c_str()) != 0) error = errno;
   ::unlink(unfinished.c_str());
   return error == 0 ? absl::OkStatus() : Failed(path, "write", error);
 }
@@ -80,22 +84,33 @@ absl::StatusOr<std::string> ReadSecretFile(const std::string& path) {
   if (::fstat(file.get(), &state) != 0) return Failed(path, "read", errno);
   if ((state.st_mode & 077) != 0) {
     return absl::FailedPreconditionError(absl::StrFormat(
-        "%s holds a secret and others than its owner may use it (mode %04o): chmod 600 %s", path,
-        state.st_mode & 07777, path));
+        "%s contains a secret, and users other than its owner can access it (mode %04o): run chmod "
+        "600 %s",
+        path, state.st_mode & 07777, path));
   }
   if (state.st_uid != ::geteuid() && state.st_uid != 0) {
     return absl::FailedPreconditionError(absl::StrFormat(
-        "%s holds a secret and belongs to another user (uid %d)", path, state.st_uid));
+        "%s contains a secret and belongs to another user (UID %d): change its owner to UID %d or "
+        "root",
+        path, state.st_uid, ::geteuid()));
   }
   return ReadAll(path, file.get());
 }
 
 absl::Status WriteSecretFile(const std::string& path, const std::string& text) {
-  return Write(path, text, 0600);
+  return Write(path, text, 0600, IfThere::kFail);
 }
 
 absl::Status WritePublicFile(const std::string& path, const std::string& text) {
-  return Write(path, text, 0644);
+  return Write(path, text, 0644, IfThere::kFail);
+}
+
+absl::Status ReplaceSecretFile(const std::string& path, const std::string& text) {
+  return Write(path, text, 0600, IfThere::kReplace);
+}
+
+absl::Status ReplacePublicFile(const std::string& path, const std::string& text) {
+  return Write(path, text, 0644, IfThere::kReplace);
 }
 
 FileState StateOf(const std::string& path) {

@@ -28,6 +28,10 @@ absl::Status WriteSecretFile(const std::string& path, const std::string& text);
 // The same for a file that everybody may read.
 absl::Status WritePublicFile(const std::string& path, const std::string& text);
 
+// As WriteSecretFile, in place of the file that is there, if one is.
+absl::Status ReplaceSecretFile(const std::string& path, const std::string& text);
+absl::Status ReplacePublicFile(const std::string& path, const std::string& text);
+
 // By what a change of a file is noticed.
 struct FileState {
   ino_t inode = 0;

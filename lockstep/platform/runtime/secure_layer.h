@@ -25,9 +25,10 @@ class SecureLayer {
  public:
   virtual ~SecureLayer() = default;
 
-  // Encrypted bytes from the other end. UNAUTHENTICATED: it is not who it should be, or it does not
-  // accept us; INVALID_ARGUMENT: it does not speak TLS as it should. After an error only
-  // `TakeOutput` is left to do, since the other end is told.
+  // Encrypted bytes from the other end. UNAUTHENTICATED: its certificate is not accepted;
+  // PERMISSION_DENIED: it does not accept ours, or refuses us otherwise; INVALID_ARGUMENT: it does
+  // not speak TLS as it should. After an error only `TakeOutput` is left to do, since the other end
+  // is told.
   virtual absl::Status Receive(std::string_view encrypted) = 0;
   // Of what was received, the next clear bytes; 0: there are none, or there is no room for any.
   // Errors as `Receive`.

@@ -72,17 +72,17 @@ absl::Status CheckName(const std::string& name) {
                         (sign >= '0' && sign <= '9');
     if (letter || kSigns.find(sign) != std::string_view::npos) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat("'", absl::CHexEscape(name), "' is no host name, number or URI"));
+        absl::StrCat("'", absl::CHexEscape(name), "' is not a host name, IP address or URI"));
   }
   if (!name.empty() && name.size() <= kNameBytesMax) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("a name of 1 to ", kNameBytesMax, " bytes is needed"));
+      absl::StrCat("a name must have 1 to ", kNameBytesMax, " bytes"));
 }
 
 absl::StatusOr<std::string> AlternativeNames(const std::vector<std::string>& names) {
   if (names.size() > kNamesMax) {
     return absl::InvalidArgumentError(
-        absl::StrCat("at most ", kNamesMax, " names stand in a certificate"));
+        absl::StrCat("a certificate can have at most ", kNamesMax, " names"));
   }
   std::vector<std::string> parts;
   for (const std::string& name : names) {

@@ -74,7 +74,8 @@ class ClientContext {
   ClientContext(const OpenSsl& openssl, Expected expected)
       : openssl_(openssl), expected_(std::move(expected)) {}
   bool HasFingerprint(X509* certificate) const;
-  void ExpectHost(X509_STORE_CTX* chain) const;
+  // False: no certificate can hold for that host.
+  bool ExpectHost(X509_STORE_CTX* chain) const;
 
   const OpenSsl& openssl_;
   const Expected expected_;

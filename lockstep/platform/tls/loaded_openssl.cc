@@ -44,8 +44,9 @@ absl::StatusOr<OpenSsl> Fill(void* ssl, void* crypto) {
   LOCKSTEP_LIBCRYPTO_FUNCTIONS(LOCKSTEP_FIND)
 #undef LOCKSTEP_FIND
   if (finder.missing() == nullptr) return table;
-  return absl::FailedPreconditionError(absl::StrCat("the OpenSSL of this process has no ",
-                                                    finder.missing(), ": 1.1.1 or newer has"));
+  return absl::FailedPreconditionError(
+      absl::StrCat("the OpenSSL that this process has loaded lacks ", finder.missing(),
+                   ": use a Python with OpenSSL 1.1.1 or newer"));
 }
 
 }  // namespace
@@ -59,7 +60,9 @@ absl::StatusOr<const OpenSsl*> LoadedOpenSsl() {
     if (!table.ok()) return table.status();
     return &*table;
   }
-  return absl::FailedPreconditionError("this process has loaded no OpenSSL that can be shared");
+  return absl::FailedPreconditionError(
+      "TLS needs the OpenSSL of Python's ssl module, and this process has loaded no such shared "
+      "library: use a Python whose ssl module is linked dynamically");
 }
 
 }  // namespace lockstep::tls

@@ -29,6 +29,7 @@
   X(SSL_CTX_use_PrivateKey)           \
   X(SSL_CTX_use_certificate)          \
   X(SSL_do_handshake)                 \
+  X(SSL_get0_alpn_selected)           \
   X(SSL_free)                         \
   X(SSL_get_error)                    \
   X(SSL_is_init_finished)             \

@@ -1,4 +1,8 @@
 // The link over TLS: a server and clients over sockets.
+#include <openssl/ssl.h>
+#include <unistd.h>
+
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <thread>
@@ -10,8 +14,11 @@
 #include "gtest/gtest.h"
 #include "lockstep/platform/link/client.h"
 #include "lockstep/platform/link/testing.h"
+#include "lockstep/platform/runtime/secret_file.h"
 #include "lockstep/platform/tls/calls.h"
 #include "lockstep/platform/tls/certificates.h"
+#include "lockstep/platform/tls/tls_layer.h"
+#include "lockstep/wire/native/error_reply.h"
 
 namespace lockstep::tls {
 namespace {
@@ -41,6 +48,7 @@ class SecureLink : public testing::Test {
 
   void Start(bool allows_plain) {
     link::Server::Options options = {.allows_plain = allows_plain};
+    options.link.hello_timeout = kLong;
     options.accept_secure = [this] { return context_->Accept(); };
     server_ = std::make_unique<TestServer>(
         [](Request request, Responder responder) { responder.Answer(std::move(request.payload)); },
@@ -81,6 +89,7 @@ TEST_F(SecureLink, TellsAPlainClientThatItNeedsTls) {
   Start(/*allows_plain=*/false);
   const absl::Status status = Client::Connect(server_->address(), kLong, {}).status();
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_EQ(wire::native::ReasonOf(status), "tls_required");
   EXPECT_THAT(std::string(status.message()), HasSubstr("speaks TLS only"));
 }
 
@@ -91,6 +100,7 @@ TEST_F(SecureLink, ClientRefusesAnotherServer) {
       Client::Connect(absl::StrCat("lockstep://", server_->address(), "#sha256=", other), kLong, {})
           .status();
   EXPECT_TRUE(absl::IsUnauthenticated(status)) << status;
+  EXPECT_EQ(wire::native::ReasonOf(status), "certificate_refused");
   EXPECT_THAT(std::string(status.message()), HasSubstr(server_->address()));
 }
 
@@ -99,6 +109,33 @@ TEST_F(SecureLink, ClientRefusesAServerWithoutTls) {
   const std::string address = absl::StrCat("lockstep://", plain.address(),
                                            "#sha256=", *FingerprintOf(identity_.certificates));
   EXPECT_FALSE(Client::Connect(address, kLong, {}).ok());
+}
+
+TEST_F(SecureLink, ShowsItsCertificateWhereTheServerRequiresOne) {
+  const absl::Time now = absl::Now();
+  const CertificateOptions options = {.name = "test",
+                                      .holds_for = {"127.0.0.1"},
+                                      .from = now - absl::Hours(1),
+                                      .until = now + absl::Hours(1)};
+  const Identity authority = *MakeAuthority(options);
+  const Identity own = *MakeSigned(options, UsedBy::kClient, authority);
+  const auto context = *ServerContext::Make(LinkedOpenSsl(), identity_, authority.certificates);
+  link::Server::Options server = {.allows_plain = false};
+  server.accept_secure = [&] { return context->Accept(); };
+  TestServer strict([](const Request&, Responder responder) { responder.Answer(""); },
+                    std::move(server));
+  const std::string join = absl::StrCat("lockstep://", strict.address(),
+                                        "#sha256=", *FingerprintOf(identity_.certificates));
+  const absl::Status refused = Client::Connect(join, kLong, {}).status();
+  EXPECT_TRUE(absl::IsPermissionDenied(refused)) << refused;
+  EXPECT_EQ(wire::native::ReasonOf(refused), "certificate_required");
+
+  const std::string path = testing::TempDir() + "secure_link_test." + std::to_string(::getpid());
+  ASSERT_TRUE(runtime::ReplaceSecretFile(path, own.certificates + own.key).ok());
+  ::setenv("LOCKSTEP_TLS_CERT_FILE", path.c_str(), 1);
+  EXPECT_TRUE(Client::Connect(join, kLong, {}).ok());
+  ::unsetenv("LOCKSTEP_TLS_CERT_FILE");
+  ::unlink(path.c_str());
 }
 
 TEST_F(SecureLink, SurvivesStrangersAndServesOthers) {
@@ -111,6 +148,28 @@ TEST_F(SecureLink, SurvivesStrangersAndServesOthers) {
     strangers.push_back(std::make_unique<RawClient>(server_->address()));
     strangers.back()->Send(bytes);
   }
+  EXPECT_TRUE(Client::Connect(join_string(), kLong, {}).ok());
+}
+
+TEST_F(SecureLink, EndsAConnectionThatOnlyChangesItsKeys) {
+  Start(/*allows_plain=*/false);
+  const std::unique_ptr<SSL_CTX, decltype(&::SSL_CTX_free)> context(
+      ::SSL_CTX_new(::TLS_client_method()), &::SSL_CTX_free);
+  ::SSL_CTX_set_alpn_protos(context.get(), kProtocol, kProtocolBytes);
+  const std::unique_ptr<SSL, decltype(&::SSL_free)> ssl(::SSL_new(context.get()), &::SSL_free);
+  asio::io_context io;
+  asio::ip::tcp::socket socket(io);
+  const auto at = *runtime::ParseAddress(server_->address());
+  socket.connect({asio::ip::make_address(at.host), at.port});
+  ::SSL_set_fd(ssl.get(), socket.native_handle());
+  ASSERT_EQ(::SSL_connect(ssl.get()), 1);
+  // Not the greeting's time-out: that is kLong here.
+  int updates = 0;
+  while (updates < 100'000 && ::SSL_key_update(ssl.get(), SSL_KEY_UPDATE_NOT_REQUESTED) == 1 &&
+         ::SSL_do_handshake(ssl.get()) == 1) {
+    ++updates;
+  }
+  EXPECT_LT(updates, 100'000);
   EXPECT_TRUE(Client::Connect(join_string(), kLong, {}).ok());
 }
 

@@ -1,12 +1,11 @@
 #include "lockstep/platform/tls/tls_layer.h"
 
 #include <algorithm>
-#include <limits>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "lockstep/base/check.h"
 #include "lockstep/platform/tls/errors.h"
 
 namespace lockstep::tls {
@@ -17,8 +16,7 @@ constexpr size_t kPieceBytesMax = size_t{1} << 30;
 
 int Piece(size_t bytes) { return static_cast<int>(std::min(bytes, kPieceBytesMax)); }
 
-// The end that does not believe the other's certificate says so, and the other hears it as an
-// alert.
+// What this end found out about the other's certificate.
 bool IsAboutIdentity(const std::string& text) {
   return absl::StrContains(text, "certificate") || absl::StrContains(text, "unknown ca");
 }
@@ -63,6 +61,8 @@ absl::Status TlsLayer::Outcome(int result) {
       break;
   }
   std::string text = TakeErrors(openssl_, "TLS");
+  // An alert is what the other end says of this one.
+  if (absl::StrContains(text, "alert")) return failed_ = absl::PermissionDeniedError(text);
   failed_ = IsAboutIdentity(text) ? absl::UnauthenticatedError(std::move(text))
                                   : absl::InvalidArgumentError(std::move(text));
   return failed_;
@@ -72,6 +72,12 @@ absl::Status TlsLayer::Shake() {
   openssl_.ERR_clear_error();
   const int result = openssl_.SSL_do_handshake(ssl_);
   if (result != 1) return Outcome(result);
+  const unsigned char* protocol = nullptr;
+  unsigned int bytes = 0;
+  openssl_.SSL_get0_alpn_selected(ssl_, &protocol, &bytes);
+  if (bytes != kProtocolBytes - 1 || std::memcmp(protocol, kProtocol + 1, bytes) != 0) {
+    return failed_ = absl::InvalidArgumentError("the other end speaks another protocol over TLS");
+  }
   established_ = true;
   return Encrypt(std::exchange(early_, {}));
 }
@@ -117,8 +123,8 @@ absl::Status TlsLayer::Encrypt(std::string_view clear) {
     const int taken = openssl_.SSL_write(ssl_, clear.data(), Piece(clear.size()));
     if (taken <= 0) {
       absl::Status outcome = Outcome(taken);
-      // Memory is always writable, and TLS 1.3 never waits for the peer in order to write.
-      LOCKSTEP_DCHECK(!outcome.ok());
+      // Memory is always writable; but a peer may have begun a message of the handshake's that
+      // OpenSSL wants the rest of first.
       return outcome.ok() ? failed_ = absl::InternalError("TLS took nothing") : outcome;
     }
     clear.remove_prefix(static_cast<size_t>(taken));

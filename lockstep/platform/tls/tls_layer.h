@@ -9,6 +9,12 @@
 
 namespace lockstep::tls {
 
+// Both ends must name it in the handshake (ALPN), so that no other protocol's server or client is
+// taken for ours: its length, and its name.
+inline constexpr unsigned char kProtocol[] = "\x0alockstep/1";
+inline constexpr unsigned int kProtocolBytes = sizeof(kProtocol) - 1;
+static_assert(kProtocol[0] == kProtocolBytes - 1);
+
 // Threads: thread-compatible. Bounds: as SecureLayer; what is written before the handshake is done
 // is bounded by its owner, who has only a hello to say then.
 class TlsLayer final : public runtime::SecureLayer {

@@ -1,5 +1,6 @@
 #include "lockstep/platform/tls/tls_layer.h"
 
+#include <functional>
 #include <random>
 #include <string>
 #include <utility>
@@ -247,6 +248,108 @@ TEST(TlsLayer, SurvivesWhateverIsSentInstead) {
   }
 }
 
+// A client of another program, by the same OpenSSL: `set_up` gives it its ways.
+class ForeignClient {
+ public:
+  explicit ForeignClient(const std::function<void(SSL_CTX*)>& set_up)
+      : context_(::SSL_CTX_new(::TLS_client_method())) {
+    set_up(context_);
+    ssl_ = ::SSL_new(context_);
+    in_ = ::BIO_new(::BIO_s_mem());
+    out_ = ::BIO_new(::BIO_s_mem());
+    ::SSL_set_bio(ssl_, in_, out_);
+    ::SSL_set_connect_state(ssl_);
+  }
+  ~ForeignClient() {
+    ::SSL_free(ssl_);
+    ::SSL_CTX_free(context_);
+  }
+  ForeignClient(const ForeignClient&) = delete;
+  ForeignClient& operator=(const ForeignClient&) = delete;
+
+  SSL* ssl() { return ssl_; }
+  std::string Output() {
+    std::string bytes(static_cast<size_t>(::BIO_ctrl_pending(out_)), '\0');
+    if (!bytes.empty()) ::BIO_read(out_, bytes.data(), static_cast<int>(bytes.size()));
+    return bytes;
+  }
+  void Input(const std::string& bytes) {
+    if (!bytes.empty()) ::BIO_write(in_, bytes.data(), static_cast<int>(bytes.size()));
+  }
+  // Whether the handshake with that server comes to its end, for both.
+  bool Shake(SecureLayer& server) {
+    absl::Status status;
+    for (int i = 0; i < 10 && status.ok(); ++i) {
+      ::SSL_do_handshake(ssl_);
+      status = server.Receive(Output());
+      std::string answer;
+      server.TakeOutput(answer);
+      Input(answer);
+    }
+    return server.established();
+  }
+
+ private:
+  SSL_CTX* const context_;
+  SSL* ssl_;
+  BIO* in_;
+  BIO* out_;
+};
+
+void OfferOurProtocol(SSL_CTX* context) {
+  ::SSL_CTX_set_alpn_protos(context, kProtocol, kProtocolBytes);
+}
+
+class TlsServerEnd : public testing::Test {
+ protected:
+  const std::shared_ptr<const ServerContext> context_ =
+      *ServerContext::Make(LinkedOpenSsl(), *MakeSelfSigned(For({})), {});
+};
+
+TEST_F(TlsServerEnd, TakesOurProtocolOnly) {
+  const auto ours = context_->Accept();
+  EXPECT_TRUE(ForeignClient(&OfferOurProtocol).Shake(*ours));
+  const auto none = context_->Accept();
+  EXPECT_FALSE(ForeignClient([](SSL_CTX*) {}).Shake(*none));
+  const auto another = context_->Accept();
+  EXPECT_FALSE(ForeignClient([](SSL_CTX* context) {
+                 constexpr unsigned char kHttp[] = "\x02h2";
+                 ::SSL_CTX_set_alpn_protos(context, kHttp, sizeof(kHttp) - 1);
+               }).Shake(*another));
+}
+
+TEST_F(TlsServerEnd, TakesNoGroupThatCostsItMuch) {
+  const auto server = context_->Accept();
+  EXPECT_FALSE(ForeignClient([](SSL_CTX* context) {
+                 OfferOurProtocol(context);
+                 ASSERT_EQ(SSL_CTX_set1_groups_list(context, "ffdhe8192"), 1);
+               }).Shake(*server));
+}
+
+TEST_F(TlsServerEnd, TakesTls13Only) {
+  const auto server = context_->Accept();
+  EXPECT_FALSE(ForeignClient([](SSL_CTX* context) {
+                 OfferOurProtocol(context);
+                 SSL_CTX_set_max_proto_version(context, TLS1_2_VERSION);
+               }).Shake(*server));
+}
+
+TEST_F(TlsServerEnd, AnswersWhileAPeerChangesItsKeys) {
+  const auto server = context_->Accept();
+  ForeignClient client(&OfferOurProtocol);
+  ASSERT_TRUE(client.Shake(*server));
+  ASSERT_EQ(::SSL_key_update(client.ssl(), SSL_KEY_UPDATE_REQUESTED), 1);
+  ASSERT_EQ(::SSL_write(client.ssl(), "hello", 5), 5);
+  const std::string sent = client.Output();
+  char room[100];
+  // In two pieces, between which the server speaks.
+  ASSERT_TRUE(server->Receive(std::string_view(sent).substr(0, 9)).ok());
+  EXPECT_EQ(*server->Read(absl::MakeSpan(room)), 0u);
+  EXPECT_TRUE(server->Write("meanwhile").ok());
+  ASSERT_TRUE(server->Receive(std::string_view(sent).substr(9)).ok());
+  EXPECT_EQ(*server->Read(absl::MakeSpan(room)), 5u);
+}
+
 TEST(ServerContext, SaysWhatIsWrongWithItsFiles) {
   const Identity one = *MakeSelfSigned(For({}));
   const Identity other = *MakeSelfSigned(For({}));
@@ -254,7 +357,7 @@ TEST(ServerContext, SaysWhatIsWrongWithItsFiles) {
     return std::string(ServerContext::Make(LinkedOpenSsl(), identity, {}).status().message());
   };
   EXPECT_THAT(error({.certificates = one.certificates, .key = other.key}),
-              HasSubstr("not that of the certificate"));
+              HasSubstr("does not match the certificate"));
   EXPECT_THAT(error({.certificates = "nonsense", .key = one.key}), HasSubstr("no certificate"));
   EXPECT_THAT(error({.certificates = one.certificates, .key = "secret nonsense"}),
               AllOf(HasSubstr("no private key"), Not(HasSubstr("secret"))));

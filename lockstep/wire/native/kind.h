@@ -14,6 +14,9 @@ using RequestKind = uint32_t;
 // Who answers a request: proto/lockstep/options.proto says what each means.
 enum class Route { kUnspecified, kServer, kLaunchers, kSession, kDispatcher, kWorker };
 
+// What a caller may be: proto/lockstep/options.proto says what each means.
+enum class Role { kUnspecified, kObserve, kTask, kLaunch, kWork, kOperate };
+
 template <RequestKind kNumber, Route kAnsweredBy, class ReplyMessage, class RequestMessage>
 struct Kind {
   static constexpr RequestKind kKind = kNumber;

@@ -1,0 +1,31 @@
+// What a caller may do, and whether a request is part of that. Pure.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "lockstep/wire/native/kind.h"
+
+namespace lockstep::link {
+
+// Of who called, for as long as the link stands.
+struct Rights {
+  wire::native::Role role = wire::native::Role::kOperate;
+  std::string job = {};  // the only one; empty: all
+};
+
+// PERMISSION_DENIED, `not_permitted`: the role may not ask requests of that kind
+// (proto/lockstep/options.proto), or not about that job. INVALID_ARGUMENT: no such message, of a
+// request that names a job.
+absl::Status CheckRights(const Rights& rights, wire::native::RequestKind kind,
+                         std::string_view payload);
+
+// A client's first words, for who decides what it may.
+struct Greeting {
+  std::string_view token;  // empty: it has none
+  bool secure = false;     // by TLS
+  bool local = false;      // from this host, by a user who may call here
+};
+
+}  // namespace lockstep::link

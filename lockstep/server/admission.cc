@@ -1,0 +1,71 @@
+#include "lockstep/server/admission.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "lockstep/wire/native/error_reply.h"
+
+namespace lockstep::server {
+absl::StatusOr<std::shared_ptr<Admission>> Admission::Load(Options options, Log log) {
+  std::shared_ptr<Admission> made(new Admission(std::move(options), std::move(log)));
+  if (!made->options_.token_keys.empty()) {
+    if (absl::Status status = made->Read(); !status.ok()) return status;
+  }
+  return made;
+}
+
+absl::Status Admission::Read() {
+  state_ = runtime::StateOf(options_.token_keys);
+  const auto text = runtime::ReadSecretFile(options_.token_keys);
+  if (!text.ok()) return text.status();
+  auto keys = auth::TokenKeys::Read(*text);
+  if (!keys.ok()) {
+    return absl::Status(keys.status().code(), absl::StrCat(options_.token_keys, ": ",
+                                                           std::string(keys.status().message())));
+  }
+  keys_ = std::make_unique<auth::TokenKeys>(*std::move(keys));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<link::Rights> Admission::Admit(const link::Greeting& greeting) {
+  // A caller without a token is one that the kernel has checked, or that the operator admits
+  // unchecked.
+  const bool trusted = greeting.local || options_.insecure_network;
+  if (keys_ == nullptr || greeting.token.empty()) {
+    if (trusted) return link::Rights();
+    return wire::native::WithReason(
+        absl::UnauthenticatedError("this server requires a token: set LOCKSTEP_TOKEN_FILE to a "
+                                   "token file, which `lockstep token create` makes"),
+        "token_required");
+  }
+  if (!greeting.secure) {
+    return wire::native::WithReason(
+        absl::UnauthenticatedError(
+            "the client sent its token without TLS, so that others could read it: revoke it (run "
+            "`lockstep auth rotate` twice), and connect with the server's join string"),
+        "token_in_clear");
+  }
+  if (runtime::StateOf(options_.token_keys) != state_) {
+    const absl::Status read = Read();
+    log_(read.ok()
+             ? absl::StrCat("the token keys in ", options_.token_keys, " were read again")
+             : absl::StrCat("the token keys have changed and cannot be read; the old ones remain "
+                            "in use: ",
+                            std::string(read.message())));
+  }
+  // By the wall clock, as tokens say it.
+  auto claims = keys_->Verify(greeting.token, absl::Now());
+  if (!claims.ok()) return claims.status();
+  return link::Rights{.role = claims->role, .job = std::move(claims->job)};
+}
+
+absl::StatusOr<std::string> Admission::TaskToken(const std::string& job) const {
+  if (keys_ == nullptr) return std::string();
+  return keys_->Sign({.role = wire::native::Role::kTask,
+                      .job = job,
+                      .until = absl::Now() + kTaskTokenLasts,
+                      .key = {}});
+}
+
+}  // namespace lockstep::server

@@ -1,0 +1,54 @@
+// Who may do what at a server.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "lockstep/platform/auth/token_keys.h"
+#include "lockstep/platform/link/rights.h"
+#include "lockstep/platform/runtime/secret_file.h"
+
+namespace lockstep::server {
+
+// Takes tokens that are signed with the server's keys. Without a token only those may come whom the
+// kernel knows as users of this host (runtime::AllowedPeers); they may do everything. So may
+// everybody on a network that the operator calls safe.
+//
+// The file of the keys is read again when it has changed; if the new one cannot be read, the keys
+// stay what they are, and the log says so.
+//
+// Threads: loop-confined.
+class Admission {
+ public:
+  using Log = std::function<void(std::string)>;
+  struct Options {
+    std::string token_keys;         // a file; empty: there are no tokens
+    bool insecure_network = false;  // callers without a token may do everything
+  };
+
+  // NOT_FOUND, FAILED_PRECONDITION or INVALID_ARGUMENT name the file of the keys and what is wrong.
+  static absl::StatusOr<std::shared_ptr<Admission>> Load(Options options, Log log);
+
+  // What the caller may. UNAUTHENTICATED: `token_required`, `token_in_clear` (a token came where
+  // others can read along), or as TokenKeys::Verify.
+  absl::StatusOr<link::Rights> Admit(const link::Greeting& greeting);
+
+  // For the processes of that job; empty: there are no tokens here. INVALID_ARGUMENT: no job can
+  // have that name.
+  absl::StatusOr<std::string> TaskToken(const std::string& job) const;
+  static constexpr absl::Duration kTaskTokenLasts = absl::Hours(24);
+
+ private:
+  Admission(Options options, Log log) : options_(std::move(options)), log_(std::move(log)) {}
+  absl::Status Read();
+
+  const Options options_;
+  const Log log_;
+  runtime::FileState state_;               // of the file, when it was last read
+  std::unique_ptr<auth::TokenKeys> keys_;  // null: there are none
+};
+
+}  // namespace lockstep::server
