@@ -381,6 +381,10 @@ def stage_python(name_filter):
     return tally
 
 
+def stage_cluster(name_filter):
+    return run_pytest("cluster", "tests/cluster", name_filter)
+
+
 def stage_wheel(name_filter):
     name = "scripts/wheel.sh"
     if name_filter and name_filter not in name:
@@ -415,6 +419,7 @@ STAGES = [
     Stage("python", "release", PROGRAMS, stage_python),
     Stage("interop", "release", PROGRAMS, stage_interop),
     Stage("e2e", "release", PROGRAMS, stage_e2e),
+    Stage("cluster", "release", PROGRAMS, stage_cluster),
     Stage("unit", "release", [], stage_unit),
     Stage("sim", "release", [], stage_sim),
     Stage("threads", "release", MESSAGES, stage_threads),

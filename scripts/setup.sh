@@ -44,6 +44,8 @@ readonly SETUP_PACKAGES=(
   python3-dev binutils
   # setarch, for the sanitizers.
   util-linux
+  # Hosts as network namespaces, for tests/cluster.
+  iproute2
 )
 
 # What bench/rendezvous/run.py compares with, besides gRPC and torch.

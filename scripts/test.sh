@@ -5,7 +5,8 @@
 # one line, `N passed, N failed`, and fails when a test failed.
 #
 #   scripts/test.sh            all of it
-#   scripts/test.sh STAGE      one stage: lint python interop e2e unit sim threads tidy wheel tsan asan
+#   scripts/test.sh STAGE      one stage: lint python interop e2e cluster unit sim threads tidy wheel
+#                              tsan asan
 #   scripts/test.sh NAME       what has NAME in its name, without the sanitizers
 #
 # LOCKSTEP_TEST_MINUTES=N: no sanitizer's stage begins later than that; a stage left out is named.

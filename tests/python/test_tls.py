@@ -112,8 +112,8 @@ def test_a_forked_child_leaves_the_connection_to_its_parent(server, job):
 def test_the_command_knows_join_strings(server, job):
     with lockstep.join(server.join_string, job=job, index=0, size=1, timeout=LIMIT_S):
         shown = subprocess.run([sys.prefix + "/bin/lockstep", "status", "--coordinator",
-                                server.join_string], stdout=subprocess.PIPE, text=True, check=True)
-        assert job in shown.stdout
+                                server.join_string], stdout=subprocess.PIPE, text=True, check=False)
+        assert job in shown.stdout  # the exit code tells of the jobs of other tests, too
         refused = subprocess.run([sys.prefix + "/bin/lockstep", "status", "--coordinator",
                                   other_certificate(server.join_string)],
                                  stderr=subprocess.PIPE, text=True, check=False)
