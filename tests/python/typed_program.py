@@ -236,8 +236,8 @@ async def join_in_asyncio(address: str) -> None:
 
 def main() -> int:
     with lockstep.serve(jobs={"first": 1}, timeout=SHORT) as server:
-        assert_type((server.address, server.grpc("first"), server.log(), server.pid),
-                    tuple[str, str, str, int])
+        assert_type((server.address, server.join_string, server.grpc("first"), server.log(),
+                     server.pid), tuple[str, str, str, str, int])
         with lockstep.join(server.address, job="threads", role="trainer", index=0, size=1,
                            labels={"rack": "r7"}, host="gpu-3", timeout=60, grace=60) as me:
             use_member(me)
