@@ -157,6 +157,17 @@ absl::Status Read(const DeclaredOptions& declared, const config::OptionTable::Va
         "give "
         "only one of them");
   }
+  if (declared.stock_tls) {
+    const CertificateFiles& files = options.certificate;
+    if (files.certificates.empty()) {
+      return absl::InvalidArgumentError(
+          "--stock-tls needs --tls-cert or --auth: stock clients know authorities, not "
+          "fingerprints");
+    }
+    options.listener.tls = {.certificates = files.certificates,
+                            .key = files.key.empty() ? files.certificates : files.key,
+                            .client_authorities = files.client_authorities};
+  }
   auto allowed = runtime::ParseAllowedPeers(declared.allow_uids);
   if (!allowed.ok()) return allowed.status();
   options.allowed = *std::move(allowed);

@@ -5,9 +5,15 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <optional>
+#include <string>
 #include <variant>
 
 #include "google/protobuf/stubs/logging.h"
+#include "grpc/support/log.h"
+#include "lockstep/base/mutex.h"
+#include "lockstep/observe/log_limiter.h"
+#include "lockstep/platform/runtime/loop.h"
 #include "lockstep/platform/runtime/open_files.h"
 #include "lockstep/platform/runtime/standard_files.h"
 #include "lockstep/server/command_line.h"
@@ -17,6 +23,20 @@
 #include "spdlog/spdlog.h"
 
 namespace {
+
+// gRPC's own complaints, which whoever reaches a port can cause: a few at a time.
+void LogOfGrpc(gpr_log_func_args* said) {
+  constexpr int kLines = 10;
+  constexpr absl::Duration kInterval = absl::Seconds(10);
+  static lockstep::Mutex mutex;
+  static lockstep::observe::LogLimiter limiter(kLines, kInterval);
+  std::optional<std::string> line;
+  {
+    const lockstep::MutexLock lock(mutex);
+    line = limiter.Pass(lockstep::runtime::MonotonicNow(), said->message);
+  }
+  if (line) spdlog::warn("gRPC: {}", *line);
+}
 
 // Writes what is left when `main` ends.
 struct LogFlusher {
@@ -39,6 +59,7 @@ int main(int argc, char** argv) {
   }
   const auto& [options, warnings] = std::get<lockstep::server::ParsedOptions>(parsed);
   lockstep::server::SetUpLog(options.log_format, options.verbose);
+  gpr_set_log_function(&LogOfGrpc);
   // protobuf's complaints about clients' bytes are answered to the client, with more to go on.
   google::protobuf::SetLogHandler(nullptr);
   const LogFlusher flusher;

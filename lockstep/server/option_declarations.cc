@@ -78,6 +78,11 @@ void DeclareAccess(DeclaredOptions& declared) {
               "Allow addresses that other hosts can reach, and require neither TLS nor tokens: "
               "anyone who reaches such a port can read and change the job.")
       .Common();
+  table.Switch(
+      "stock-tls", &declared.stock_tls,
+      "Serve stock gRPC clients over TLS, with the certificate of --tls-cert or --auth. With "
+      "--client-ca they need a certificate, as JAX 0.11 has (JAX_MTLS_*); then, and with "
+      "--no-torch-store, their addresses need no --insecure-stock-network.");
   table.Switch("insecure-stock-network", &options.insecure_stock_network,
                "For stock clients only, allow addresses that other hosts can reach. Stock clients "
                "can neither authenticate nor encrypt: anyone who reaches such a port can read and "

@@ -98,9 +98,12 @@ struct ServerOptions {
   LogFormat log_format = LogFormat::kText;
 };
 
-// Whether stock clients of other hosts may come, who can prove nothing.
+// Whether stock clients of other hosts may come: they need not prove anything, or all of them prove
+// by a certificate who they are, which torch's clients cannot.
 inline bool AllowsStockNetwork(const ServerOptions& options) {
-  return options.insecure_network || options.insecure_stock_network;
+  const bool certified = options.listener.tls && options.stores.none &&
+                         !options.listener.tls->client_authorities.empty();
+  return options.insecure_network || options.insecure_stock_network || certified;
 }
 // Where they call unless their job says otherwise: beside the link, but where other hosts have to
 // prove who they are, only this host.

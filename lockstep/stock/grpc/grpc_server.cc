@@ -10,6 +10,8 @@
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/resource_quota.h"
 #include "grpcpp/security/server_credentials.h"
+#include "grpcpp/security/tls_certificate_provider.h"
+#include "grpcpp/security/tls_credentials_options.h"
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
 #include "lockstep/base/check.h"
@@ -27,6 +29,9 @@ static_assert(kHpackTableBytesMax <= kMetadataBytesMax);
 constexpr int kStreamWindowBytes = 4 << 20;
 // Calls of one connection at a time. A process has a handful; those beyond wait at their client.
 constexpr int kStreamsMax = 1024;
+// Files of certificates are looked at so often.
+constexpr unsigned kCertificateLookSeconds = 10;
+
 // A stock process dies with its connection. So nothing here may end one that is merely idle, old,
 // busy or cut off for a while; and what a stranger can hold open is bounded by time or size.
 void SetChannelArguments(const StockListenerOptions& options, const grpc::ResourceQuota& quota,
@@ -67,6 +72,23 @@ std::unique_ptr<grpc::Server> BuildWithHealth(grpc::ServerBuilder& builder) {
   return server;
 }
 
+// Files are read again when they change; connections that are open stay.
+std::shared_ptr<grpc::ServerCredentials> CredentialsOf(const StockListenerOptions& options) {
+  if (!options.tls) return grpc::InsecureServerCredentials();
+  const StockTls& files = *options.tls;
+  grpc::experimental::TlsServerCredentialsOptions tls(
+      std::make_shared<grpc::experimental::FileWatcherCertificateProvider>(
+          files.key, files.certificates, files.client_authorities, kCertificateLookSeconds));
+  tls.watch_identity_key_cert_pairs();
+  if (files.client_authorities.empty()) {
+    tls.set_cert_request_type(GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE);
+  } else {
+    tls.watch_root_certs();
+    tls.set_cert_request_type(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  }
+  return grpc::experimental::TlsServerCredentials(tls);
+}
+
 std::vector<std::unique_ptr<wire::stock::Family>> MakeFamilies(
     const std::vector<coord::RoleOptions>& roles) {
   std::vector<std::unique_ptr<wire::stock::Family>> families;
@@ -103,7 +125,7 @@ bool GrpcServer::Start(const std::shared_ptr<StockInbox>& inbox) {
   }
   connections_ = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
-      grpc::InsecureServerCredentials());
+      CredentialsOf(options_));
   server_ = BuildWithHealth(builder);
   if (server_ == nullptr) {
     services_.clear();

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,8 +15,17 @@
 
 namespace lockstep::net {
 
+// PEM files, read again when they change.
+struct StockTls {
+  std::string certificates;  // the server's, and behind it those of its authorities
+  std::string key;
+  std::string client_authorities;  // empty: clients need no certificates
+};
+
 // Each limit has the name of its option in its error text.
 struct StockListenerOptions {
+  // Absent: connections are made without TLS.
+  std::optional<StockTls> tls;
   // gRPC holds a connection that says nothing until `handshake_timeout`; the server's own link, its
   // pages and its journal must not wait for that.
   runtime::AcceptorOptions connections = {.descriptors_left_min = 64};

@@ -1,0 +1,142 @@
+// Stock gRPC clients with certificates, as JAX 0.11 makes them: `JAX_MTLS_CERT_FILE`, `_KEY_FILE`,
+// `_CA_FILE`.
+#include <unistd.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "absl/time/clock.h"
+#include "gmock/gmock.h"
+#include "grpcpp/create_channel.h"
+#include "grpcpp/security/credentials.h"
+#include "gtest/gtest.h"
+#include "lockstep/platform/runtime/secret_file.h"
+#include "lockstep/platform/tls/certificates.h"
+#include "lockstep/server/server.h"
+#include "proto/compat/xla/coordination_service.grpc.pb.h"
+
+namespace lockstep::server {
+namespace {
+
+namespace pb = ::xla::coordination;
+
+constexpr absl::Duration kPatience = absl::Seconds(60);
+// A client that is refused tries again until its deadline.
+constexpr absl::Duration kRefusedWithin = absl::Seconds(2);
+
+tls::CertificateOptions Named(std::vector<std::string> names) {
+  const absl::Time now = absl::Now();
+  return {.name = "test",
+          .holds_for = std::move(names),
+          .from = now - absl::Hours(1),
+          .until = now + absl::Hours(1)};
+}
+
+class StockTlsTest : public testing::Test {
+ protected:
+  StockTlsTest() { std::filesystem::create_directory(folder_); }
+  ~StockTlsTest() override {
+    if (server_ != nullptr) server_->Stop();
+    std::filesystem::remove_all(folder_);
+  }
+
+  void Serve(int32_t size) {
+    const tls::Identity own =
+        *tls::MakeSigned(Named({"localhost"}), tls::UsedBy::kServer, authority_);
+    ASSERT_TRUE(runtime::WriteSecretFile(folder_ + "/server.pem", own.certificates + own.key).ok());
+    ASSERT_TRUE(runtime::WritePublicFile(folder_ + "/ca.pem", authority_.certificates).ok());
+    ServerOptions options;
+    options.listen = {.host = "127.0.0.1", .port = 0};
+    options.jobs = {{.name = "digits", .size = size}};
+    options.listener.tls = {.certificates = folder_ + "/server.pem",
+                            .key = folder_ + "/server.pem",
+                            .client_authorities = folder_ + "/ca.pem"};
+    auto server = Server::Start(options);
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+  }
+
+  // `own`: without a key, a client without a certificate.
+  std::unique_ptr<pb::CoordinationService::Stub> Stub(const tls::Identity& own) {
+    return pb::CoordinationService::NewStub(
+        grpc::CreateCustomChannel(server_->GrpcAddress("digits"),
+                                  grpc::SslCredentials({.pem_root_certs = authority_.certificates,
+                                                        .pem_private_key = own.key,
+                                                        .pem_cert_chain = own.certificates}),
+                                  [] {
+                                    grpc::ChannelArguments arguments;
+                                    arguments.SetSslTargetNameOverride("localhost");
+                                    return arguments;
+                                  }()));
+  }
+
+  // `incarnation`: what the server answers; null: not wanted.
+  static grpc::Status Register(pb::CoordinationService::Stub& stub, int32_t member,
+                               absl::Duration timeout, uint64_t* incarnation = nullptr) {
+    pb::RegisterTaskRequest request;
+    request.set_source_task_id(member);
+    request.set_incarnation(100 + static_cast<uint64_t>(member));
+    pb::RegisterTaskResponse response;
+    grpc::ClientContext context;
+    context.set_deadline(absl::ToChronoTime(absl::Now() + timeout));
+    const grpc::Status status = stub.RegisterTask(&context, request, &response);
+    if (incarnation != nullptr) *incarnation = response.service_incarnation();
+    return status;
+  }
+
+  static grpc::Status Meet(pb::CoordinationService::Stub& stub, int32_t member,
+                           uint64_t incarnation) {
+    pb::BarrierRequest request;
+    request.mutable_incarnations()->set_service_incarnation(incarnation);
+    request.set_barrier_id("met");
+    request.set_barrier_timeout_in_ms(60'000);
+    request.set_source_task_id(member);
+    pb::BarrierResponse response;
+    grpc::ClientContext context;
+    return stub.Barrier(&context, request, &response);
+  }
+
+  const tls::Identity authority_ = *tls::MakeAuthority(Named({}));
+  const std::string folder_ = testing::TempDir() + "stock_tls_test." + std::to_string(::getpid());
+  std::unique_ptr<Server> server_;
+};
+
+TEST_F(StockTlsTest, ClientsWithCertificatesRegisterAndMeet) {
+  Serve(2);
+  const tls::Identity own =
+      *tls::MakeSigned(Named({"spiffe://cluster/job/digits/0"}), tls::UsedBy::kClient, authority_);
+  const auto first = Stub(own);
+  const auto second = Stub(own);
+  const auto meet = [](pb::CoordinationService::Stub& stub, int32_t member) {
+    uint64_t incarnation = 0;
+    const grpc::Status registered = Register(stub, member, kPatience, &incarnation);
+    EXPECT_TRUE(registered.ok()) << registered.error_message();
+    const grpc::Status met = Meet(stub, member, incarnation);
+    EXPECT_TRUE(met.ok()) << met.error_message();
+  };
+  std::thread other([&] { meet(*second, 1); });
+  meet(*first, 0);
+  other.join();
+}
+
+TEST_F(StockTlsTest, ClientsWithoutOneAreRefused) {
+  Serve(1);
+  const tls::Identity strangers = *tls::MakeAuthority(Named({}));
+  for (const tls::Identity& own :
+       {tls::Identity(), *tls::MakeSigned(Named({}), tls::UsedBy::kClient, strangers)}) {
+    const grpc::Status status = Register(*Stub(own), 0, kRefusedWithin);
+    EXPECT_TRUE(status.error_code() == grpc::StatusCode::UNAVAILABLE ||
+                status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED)
+        << status.error_code() << ": " << status.error_message();
+  }
+  const auto plain = pb::CoordinationService::NewStub(
+      grpc::CreateChannel(server_->GrpcAddress("digits"), grpc::InsecureChannelCredentials()));
+  EXPECT_FALSE(Register(*plain, 0, kRefusedWithin).ok());
+  const tls::Identity own = *tls::MakeSigned(Named({}), tls::UsedBy::kClient, authority_);
+  EXPECT_TRUE(Register(*Stub(own), 0, kPatience).ok());
+}
+
+}  // namespace
+}  // namespace lockstep::server
