@@ -3,13 +3,13 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lockstep/cli/auth_files.h"
+#include "lockstep/cli/command_testing.h"
 #include "lockstep/cli/subcommands.h"
 #include "lockstep/platform/runtime/secret_file.h"
 #include "lockstep/platform/tls/certificates.h"
@@ -20,31 +20,15 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-struct Ran {
-  int code = 0;
-  std::string out;
-  std::string err;
-};
-
 class AuthCommands : public testing::Test {
  protected:
   ~AuthCommands() override { std::filesystem::remove_all(directory_); }
 
-  Ran Run(const std::vector<std::string>& words) {
-    std::ostringstream out;
-    std::ostringstream err;
-    Invocation invocation{.out = out, .err = err};
-    CLI::App app("", "lockstep");
-    AddAuth(app, invocation);
-    AddToken(app, invocation);
-    try {
-      std::vector<std::string> reversed(words.rbegin(), words.rend());
-      app.parse(reversed);
-    } catch (const CLI::ParseError& error) {
-      const int code = ExitOfParsing(app, error, out, err);
-      return {code, out.str(), err.str()};
-    }
-    return {invocation.exit_code, out.str(), err.str()};
+  static Ran Run(const std::vector<std::string>& words) {
+    return RunAdded({}, words, [](CLI::App& app, Invocation& invocation) {
+      AddAuth(app, invocation);
+      AddToken(app, invocation);
+    });
   }
 
   mode_t ModeOf(const std::string& path) {

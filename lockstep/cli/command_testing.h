@@ -18,8 +18,10 @@ struct Ran {
   std::string err;
 };
 
-inline Ran RunWith(const std::map<std::string, std::string>& variables,
-                   const std::vector<std::string>& words) {
+// `add` adds the subcommands.
+template <class Add>
+Ran RunAdded(const std::map<std::string, std::string>& variables,
+             const std::vector<std::string>& words, const Add& add) {
   std::ostringstream out;
   std::ostringstream err;
   Invocation invocation{.out = out, .err = err, .variables = [&](const char* name) {
@@ -28,15 +30,7 @@ inline Ran RunWith(const std::map<std::string, std::string>& variables,
                         }};
   CLI::App app("", "lockstep");
   app.require_subcommand(1);
-  AddStatus(app, invocation);
-  AddWhy(app, invocation);
-  AddMembers(app, invocation);
-  AddBarriers(app, invocation);
-  AddKv(app, invocation);
-  AddJobs(app, invocation);
-  AddEvents(app, invocation);
-  AddPreempt(app, invocation);
-  AddConfig(app, invocation);
+  add(app, invocation);
   try {
     // CLI11 takes the words of a vector from its end.
     std::vector<std::string> reversed(words.rbegin(), words.rend());
@@ -46,6 +40,21 @@ inline Ran RunWith(const std::map<std::string, std::string>& variables,
     return {code, out.str(), err.str()};
   }
   return {invocation.exit_code, out.str(), err.str()};
+}
+
+inline Ran RunWith(const std::map<std::string, std::string>& variables,
+                   const std::vector<std::string>& words) {
+  return RunAdded(variables, words, [](CLI::App& app, Invocation& invocation) {
+    AddStatus(app, invocation);
+    AddWhy(app, invocation);
+    AddMembers(app, invocation);
+    AddBarriers(app, invocation);
+    AddKv(app, invocation);
+    AddJobs(app, invocation);
+    AddEvents(app, invocation);
+    AddPreempt(app, invocation);
+    AddConfig(app, invocation);
+  });
 }
 
 inline Ran RunCommand(const std::string& address, const std::vector<std::string>& words) {

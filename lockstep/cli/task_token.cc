@@ -1,6 +1,6 @@
 #include "lockstep/cli/task_token.h"
 
-#include <csignal>
+#include <algorithm>
 #include <cstdio>
 #include <utility>
 
@@ -8,6 +8,7 @@
 #include "lockstep/platform/link/client.h"
 #include "lockstep/platform/link/own_token.h"
 #include "lockstep/platform/runtime/secret_file.h"
+#include "lockstep/platform/runtime/signals_blocked.h"
 #include "lockstep/wire/native/job_messages.h"
 #include "lockstep/wire/native/kinds.h"
 
@@ -15,7 +16,7 @@ namespace lockstep::cli {
 namespace {
 
 constexpr absl::Duration kTimeout = absl::Seconds(10);
-// After a failure.
+// After a failure; and no more often than that, however short a server says that a token lasts.
 constexpr absl::Duration kRetry = absl::Minutes(1);
 
 }  // namespace
@@ -36,13 +37,8 @@ absl::StatusOr<std::unique_ptr<TaskToken>> TaskToken::Obtain(const std::string& 
   const auto lasts = token->Renew();
   if (!lasts.ok()) return lasts.status();
   if (*lasts == absl::ZeroDuration()) return nullptr;
-  // Signals are for the launcher's own thread; a thread inherits its maker's mask.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const runtime::AllSignalsBlocked blocked;  // those are for the launcher's own thread
   token->thread_ = std::thread([raw = token.get(), lasts = *lasts] { raw->KeepFresh(lasts); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return token;
 }
 
@@ -69,7 +65,7 @@ absl::StatusOr<absl::Duration> TaskToken::Renew() {
 }
 
 void TaskToken::KeepFresh(absl::Duration lasts) {
-  WaitLimit due = WaitLimitAfter(lasts / 2);
+  WaitLimit due = WaitLimitAfter(std::max(lasts / 2, kRetry));
   for (;;) {
     {
       const MutexLock lock(mutex_);
@@ -83,7 +79,7 @@ void TaskToken::KeepFresh(absl::Duration lasts) {
           stderr, "lockstep run: cannot renew the processes' token, trying again in 1 minute: %s\n",
           std::string(renewed.status().message()).c_str());
     }
-    due = WaitLimitAfter(renewed.ok() ? *renewed / 2 : kRetry);
+    due = WaitLimitAfter(renewed.ok() ? std::max(*renewed / 2, kRetry) : kRetry);
   }
 }
 

@@ -14,6 +14,7 @@
 #include "asio/error.hpp"
 #include "lockstep/base/mutex.h"
 #include "lockstep/platform/runtime/fork_guard.h"
+#include "lockstep/platform/runtime/signals_blocked.h"
 
 namespace lockstep::client {
 namespace {
@@ -64,17 +65,12 @@ void ParkBeforeErrorsAreGone() {
 
 template <class Loop>
 void Start(const OfProcess<Loop>& of) {
-  // Signals are for the threads of the program around us; a thread inherits its maker's mask.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const runtime::AllSignalsBlocked blocked;  // those are for the program around us
   for (int i = 0; i < of.threads; ++i) {
     std::thread thread([loop = of.loop] { loop->RunForever(); });
     pthread_setname_np(thread.native_handle(), of.name);
     thread.detach();
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 // Its threads, when `runs`: a loop that is only made needs none yet.

@@ -16,6 +16,7 @@
 #include "lockstep/base/mutex.h"
 #include "lockstep/platform/runtime/fork_guard.h"
 #include "lockstep/platform/runtime/loop.h"
+#include "lockstep/platform/runtime/signals_blocked.h"
 #include "lockstep/preempt/descriptor.h"
 #include "lockstep/preempt/notice_book.h"
 
@@ -23,20 +24,6 @@ namespace lockstep::preempt {
 namespace {
 
 Now ReadClocks() { return {.steady = runtime::MonotonicNow(), .wall = absl::Now()}; }
-
-// Signals are for the program's own threads.
-class AllSignalsBlocked {
- public:
-  AllSignalsBlocked() {
-    sigset_t all;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~AllSignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
- private:
-  sigset_t before_ = {};
-};
 
 class WatchedSource final : public Source {
  public:
@@ -63,7 +50,7 @@ class WatchedSource final : public Source {
     started_ = true;
     const MutexLock installs_the_guard(runtime::ForkMutex());
     generation_ = runtime::ForkGeneration();
-    const AllSignalsBlocked blocked;
+    const runtime::AllSignalsBlocked blocked;
     for (auto& worker : workers_) {
       worker->thread = std::thread([this, &worker = *worker] { Run(worker); });
     }

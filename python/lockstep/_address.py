@@ -19,14 +19,6 @@ def host_and_port(address: str) -> tuple[str, str]:
     return host.strip("[]"), port
 
 
-def without_job(address: str) -> str:
-    """The same server and certificate: the job that the text names is left out."""
-    if not address.startswith(_SCHEME):
-        return address
-    place, separator, certificate = address.removeprefix(_SCHEME).partition("#")
-    return _SCHEME + place.partition("/")[0] + separator + certificate
-
-
 def load_tls(address: str) -> None:
     """If the address names a certificate, loads the OpenSSL of this interpreter, which the library
     makes its connections by: it has none of its own, so that two never meet in one process.

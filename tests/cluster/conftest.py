@@ -57,7 +57,7 @@ class Host:
 
         def make():
             with open(f"/run/netns/{self.namespace}", encoding="ascii") as file:
-                os.setns(file.fileno(), 0) if hasattr(os, "setns") else _setns(file.fileno())
+                _setns(file.fileno())
             made.append(socket.socket(*arguments))
 
         thread = threading.Thread(target=make)

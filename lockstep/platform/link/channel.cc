@@ -15,7 +15,8 @@ constexpr size_t kReadBytes = size_t{32} << 10;
 // Of encrypted bytes without a clear one between them, after the handshake or before: a handshake,
 // with a chain of certificates from the client.
 constexpr size_t kUnproductiveBytesMax = size_t{64} << 10;
-// Of what TLS itself says to an end that takes nothing.
+// Of what waits for an end that takes nothing: what the link writes at a time is less, and the rest
+// is what TLS itself says.
 constexpr size_t kOutputBytesMax = size_t{1} << 20;
 // Of clear bytes, encrypted at a time: one record.
 constexpr size_t kRecordBytes = size_t{16} << 10;
@@ -112,13 +113,13 @@ bool Channel::ReadOnce(const std::array<asio::mutable_buffer, 2>& rooms, Outcome
     outcome = Fail(received);
     return true;
   }
-  if (Clear(rooms, outcome)) {
-    unproductive_ = 0;
+  const bool any = Clear(rooms, outcome);
+  if (output_.size() > kOutputBytesMax) {
+    outcome = Fail(absl::InvalidArgumentError("answers of TLS wait, and it takes none of them"));
     return true;
   }
-  unproductive_ += bytes;
-  const bool unread = written_ == nullptr && output_.size() > kOutputBytesMax;
-  if (unproductive_ <= kUnproductiveBytesMax && !unread) return false;
+  unproductive_ = any ? 0 : unproductive_ + bytes;
+  if (unproductive_ <= kUnproductiveBytesMax) return any;
   outcome = Fail(absl::InvalidArgumentError("TLS records without data, again and again"));
   return true;
 }

@@ -17,6 +17,7 @@
 #include "lockstep/base/check.h"
 #include "lockstep/base/mutex.h"
 #include "lockstep/platform/link/client_link.h"
+#include "lockstep/platform/runtime/signals_blocked.h"
 #include "lockstep/wire/native/codec.h"
 
 namespace lockstep::link {
@@ -82,13 +83,8 @@ class ReportQueue {
 class SignalFreeLoop {
  public:
   SignalFreeLoop() : io_(1), keep_running_(io_.get_executor()) {
-    // Signals are for the threads of the program around us; a thread inherits its maker's mask.
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const runtime::AllSignalsBlocked blocked;  // those are for the program around us
     thread_ = std::thread([this] { io_.run(); });
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
   ~SignalFreeLoop() { Join(); }
 
