@@ -23,7 +23,10 @@ DispatcherLink::~DispatcherLink() {
 
 void DispatcherLink::Call(link::RequestKind kind, std::string payload, Answered answered) {
   LOCKSTEP_DCHECK(!ready_ || link_ != nullptr);
-  if (ready_) return link_->Call(kind, std::move(payload), std::move(answered));
+  if (ready_) {
+    link_->Call(kind, std::move(payload), std::move(answered));
+    return;
+  }
   waiting_.push_back({kind, std::move(payload), std::move(answered)});
   if (link_ == nullptr) Dial();
 }

@@ -102,6 +102,10 @@ void ClientLink::Take(Message message) {
   if (closed()) return;
   if (!welcomed_) return Greeted(message);
   if (auto handler = events_.message) return handler(std::move(message));
+  if (IsOfTunnel(message.type) && events_.tunnel) {
+    const auto handler = events_.tunnel;  // may let go of this link
+    return handler(std::move(message));
+  }
   const bool answers = message.type == FrameType::kAnswer || message.type == FrameType::kError;
   if (!answers) {
     return connection_->Close(
@@ -172,21 +176,35 @@ absl::Status ClientLink::NotWelcomed(const absl::Status& why) const {
   return status;
 }
 
-void ClientLink::Call(RequestKind kind, std::string payload, Answered answered) {
-  if (closed()) return answered(closed_);
+uint64_t ClientLink::Call(RequestKind kind, std::string payload, Answered answered) {
+  const uint64_t id = ++last_id_;
+  if (closed()) {
+    answered(closed_);
+    return id;
+  }
   LOCKSTEP_CHECK(welcomed_);
   if (payload.size() > options_.message_bytes_max) {
-    return answered(absl::ResourceExhaustedError(
+    answered(absl::ResourceExhaustedError(
         absl::StrFormat("the request has %d bytes, %d are allowed (message_bytes_max)",
                         payload.size(), options_.message_bytes_max)));
+    return id;
   }
-  const uint64_t id = ++last_id_;
   waiting_.emplace(id, std::move(answered));
   connection_->Send({.type = FrameType::kRequest,
                      .must_understand = true,
                      .kind = kind,
                      .id = id,
                      .payload = std::move(payload)});
+  return id;
+}
+
+void ClientLink::Send(Message frame) {
+  LOCKSTEP_CHECK(welcomed_);
+  if (!closed()) connection_->Send(std::move(frame));
+}
+
+void ClientLink::BreakRules(absl::Status why) {
+  if (connection_ && !closed()) connection_->Close(std::move(why), "protocol");
 }
 
 void ClientLink::SendNow(std::vector<Message> messages) {

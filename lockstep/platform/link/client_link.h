@@ -34,6 +34,8 @@ class ClientLink : public std::enable_shared_from_this<ClientLink> {
     // Takes every message after the welcome instead of `Call`'s callbacks, for an owner that
     // numbers its requests itself and sends them with `SendNow`. Null: not.
     std::function<void(Message)> message = nullptr;
+    // Takes the frames of tunnels. Null: there are none, and a frame of one breaks the link.
+    std::function<void(Message)> tunnel = nullptr;
   };
 
   // `timeout` is for the connection; the hello has LinkOptions::hello_timeout. `who` gets pid and
@@ -42,8 +44,13 @@ class ClientLink : public std::enable_shared_from_this<ClientLink> {
                                           absl::Duration timeout, const std::string& who,
                                           const LinkOptions& options, Events events);
 
-  // After `ready` only. After `closed` it is called back with its error.
-  void Call(RequestKind kind, std::string payload, Answered answered);
+  // After `ready` only. After `closed` it is called back with its error. Returns the request's id.
+  uint64_t Call(RequestKind kind, std::string payload, Answered answered);
+
+  // A frame of a tunnel. After `ready` only; ignored once the link has closed.
+  void Send(Message frame);
+  // Ends a link whose other end breaks the rules.
+  void BreakRules(absl::Status why);
 
   // After `ready` only, with Events::message. Ignored once the link has closed.
   void SendNow(std::vector<Message> messages);

@@ -131,8 +131,10 @@ struct MessageReader::Header {
   bool more_follows() const { return (flags & kMoreFollows) != 0; }
 };
 
-bool IsKnown(FrameType type) {
-  return type >= FrameType::kHello && type <= FrameType::kPeerClosing;
+bool IsKnown(FrameType type) { return type >= FrameType::kHello && type <= FrameType::kTunnelEnd; }
+
+bool IsOfTunnel(FrameType type) {
+  return type >= FrameType::kTunnelData && type <= FrameType::kTunnelEnd;
 }
 
 size_t AppendFrame(const Message& message, std::string_view payload, size_t offset,

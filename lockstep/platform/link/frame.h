@@ -40,6 +40,10 @@ enum class FrameType : uint8_t {
   kPeerMessage = 11,       // one of a conversation; `id` is its number
   kPeerAcknowledged = 12,  // in both `kind` is the greatest number received, its low 32 bits
   kPeerClosing = 13,       // the sender ends the conversation, and all before it has been said
+  // Of a tunnel, which `id` names: that of the request that opened it.
+  kTunnelData = 14,    // bytes of the connection
+  kTunnelCredit = 15,  // so many bytes more, in `kind`, may be sent
+  kTunnelEnd = 16,     // no more bytes in this direction; `kind` 1: the connection broke
 };
 
 // Flag bits of a frame.
@@ -58,6 +62,8 @@ struct Message {
 };
 
 bool IsKnown(FrameType type);
+// Whether a frame belongs to a tunnel.
+bool IsOfTunnel(FrameType type);
 
 // Appends one frame, which carries `payload` from `offset`, as much as fits, under the rest of
 // `message`. Returns how many bytes of the payload that was.

@@ -125,6 +125,7 @@ TEST(Rights, AreThese) {
             "OpenIteration: task launch operator\n"
             "OpenSession(job): task launch operator\n"
             "OpenStore(job): launch operator\n"
+            "OpenTunnel(job): launch operator\n"
             "PollForError: task launch operator\n"
             "PollNodeGroup(job): launch operator\n"
             "ProcessReport(job): launch operator\n"

@@ -103,6 +103,7 @@ class Server::Impl : public Responder::Sink, public std::enable_shared_from_this
 
   absl::Status Listen(const runtime::Address& at);
   void Answer(LinkId id, RequestKind kind, uint64_t request, Payload payload) override;
+  void Send(LinkId id, Message frame);
   void Close(LinkId id, absl::Status why, std::string_view farewell_reason);
   void Drain(std::function<void()> done);
   void End();
@@ -318,6 +319,9 @@ void Server::Impl::TakeOpen(LinkId id, Link& link, Message message) {
       }
       return;
     default:
+      if (IsOfTunnel(message.type) && events_.tunnel) {
+        return events_.tunnel(id, std::move(message));
+      }
       link.connection->Close(
           absl::InvalidArgumentError(absl::StrFormat("frame of type %d where a request was due",
                                                      static_cast<int>(message.type))),
@@ -441,6 +445,11 @@ void Server::Impl::Answer(LinkId id, RequestKind kind, uint64_t request, Payload
   }
 }
 
+void Server::Impl::Send(LinkId id, Message frame) {
+  const auto it = links_.find(id);
+  if (it != links_.end()) it->second->connection->Send(std::move(frame));
+}
+
 void Server::Impl::Close(LinkId id, absl::Status why, std::string_view farewell_reason) {
   const auto it = links_.find(id);
   if (it != links_.end()) it->second->connection->Close(std::move(why), farewell_reason);
@@ -479,6 +488,7 @@ Server::~Server() { impl_->End(); }
 const std::string& Server::address() const { return impl_->address(); }
 size_t Server::connections() const { return impl_->welcomed(); }
 void Server::Drain(std::function<void()> done) { impl_->Drain(std::move(done)); }
+void Server::Send(LinkId link, Message frame) { impl_->Send(link, std::move(frame)); }
 void Server::Close(LinkId link, absl::Status why, std::string_view farewell_reason) {
   impl_->Close(link, std::move(why), farewell_reason);
 }

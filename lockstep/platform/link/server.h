@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "lockstep/base/ids.h"
 #include "lockstep/platform/link/channel.h"
+#include "lockstep/platform/link/frame.h"
 #include "lockstep/platform/link/kinds.h"
 #include "lockstep/platform/link/options.h"
 #include "lockstep/platform/link/rights.h"
@@ -93,6 +94,9 @@ struct ServerEvents {
   std::function<void(LinkId, uint64_t id)> cancelled = nullptr;
   // The client has all answers of its session up to this one.
   std::function<void(LinkId, uint64_t through)> answered = nullptr;
+  // A frame of a tunnel that a request of this link opened, or of none. Null: there are no tunnels,
+  // and a frame of one breaks the link.
+  std::function<void(LinkId, Message)> tunnel = nullptr;
   // A link that has sent requests is gone, and its answers are swallowed from here on.
   // `by_peer`: the other end closed it, as the kernel does when a process dies.
   std::function<void(LinkId, bool by_peer)> ended = nullptr;
@@ -168,6 +172,9 @@ class Server {
   const std::string& address() const;
   // Links that have been welcomed and are still there.
   size_t connections() const;
+
+  // A frame of a tunnel. Ignored when that link has gone.
+  void Send(LinkId link, Message frame);
 
   // Says farewell to one link and closes it; `ended` follows.
   void Close(LinkId link, absl::Status why, std::string_view farewell_reason);
