@@ -9,6 +9,7 @@
 #include "lockstep/platform/runtime/loopback.h"
 #include "lockstep/server/admission.h"
 #include "lockstep/server/server_certificate.h"
+#include "lockstep/server/stock_tunnels.h"
 #include "lockstep/wire/native/error_reply.h"
 #include "spdlog/spdlog.h"
 
@@ -30,7 +31,8 @@ LinkListener::LinkListener(runtime::Loop& loop) : log_(kLogLines, kLogInterval),
 absl::StatusOr<std::unique_ptr<LinkListener>> LinkListener::Listen(runtime::Loop& loop,
                                                                    const ServerOptions& options,
                                                                    runtime::MemoryAccount& memory,
-                                                                   link::ServerEvents events) {
+                                                                   link::ServerEvents events,
+                                                                   FindStockService find) {
   const absl::Status loopback =
       runtime::CheckLoopback(loop.io(), options.listen, "--insecure-network");
   if (!loopback.ok() && !options.insecure_network && options.token_keys.empty()) {
@@ -75,7 +77,18 @@ absl::StatusOr<std::unique_ptr<LinkListener>> LinkListener::Listen(runtime::Loop
     const auto line = self->log_.Pass(runtime::MonotonicNow(), std::move(text));
     if (line) spdlog::warn("link: {}", *line);
   };
-  auto server = link::Server::Listen(loop, std::move(link), std::move(events));
+  self->tunnels_ = std::make_unique<StockTunnels>(
+      loop, memory,
+      StockTunnels::Events{.find = std::move(find),
+                           .send =
+                               [self = self.get()](link::LinkId to, link::Message frame) {
+                                 self->link_->Send(to, std::move(frame));
+                               },
+                           .close =
+                               [self = self.get()](link::LinkId at, absl::Status why) {
+                                 self->link_->Close(at, std::move(why), "protocol");
+                               }});
+  auto server = link::Server::Listen(loop, std::move(link), self->WithTunnels(std::move(events)));
   if (!server.ok()) {
     return absl::Status(server.status().code(),
                         absl::StrCat("--listen: ", std::string(server.status().message())));
@@ -83,6 +96,29 @@ absl::StatusOr<std::unique_ptr<LinkListener>> LinkListener::Listen(runtime::Loop
   self->link_ = *std::move(server);
   if (!loopback.ok() && options.insecure_network) self->Remind();
   return self;
+}
+
+LinkListener::~LinkListener() = default;
+
+link::ServerEvents LinkListener::WithTunnels(link::ServerEvents events) {
+  events.request = [this, others = std::move(events.request)](link::Request request,
+                                                              link::Responder responder) {
+    if (request.kind != link::KindOf<wire::native::OpenTunnel>::kKind) {
+      return others(std::move(request), std::move(responder));
+    }
+    tunnels_->Open(request, std::move(responder));
+  };
+  events.tunnel = [this](link::LinkId from, link::Message frame) {
+    tunnels_->Take(from, std::move(frame));
+  };
+  events.ended = [this, others = std::move(events.ended)](link::LinkId link, bool by_peer) {
+    tunnels_->Ended(link);
+    others(link, by_peer);
+  };
+  events.holds = [this, others = std::move(events.holds)](link::LinkId link) {
+    return tunnels_->Holds(link) || others(link);
+  };
+  return events;
 }
 
 std::string LinkListener::JoinString(const std::string& job) const {

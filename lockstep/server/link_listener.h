@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "lockstep/observe/log_limiter.h"
 #include "lockstep/platform/link/server.h"
+#include "lockstep/platform/runtime/address.h"
 #include "lockstep/platform/runtime/loop.h"
 #include "lockstep/platform/runtime/memory_account.h"
 #include "lockstep/server/options.h"
@@ -19,6 +20,7 @@ namespace lockstep::server {
 
 class Admission;
 class ServerCertificate;
+class StockTunnels;
 
 // Takes TLS everywhere, and plain connections where only this host can call. Where other hosts can
 // reach it, callers need a token; or the operator said that the network is safe
@@ -27,13 +29,18 @@ class ServerCertificate;
 // Threads: loop-confined. Ownership: `loop` and `memory` outlive it. Bounds: link::Server's.
 class LinkListener {
  public:
+  // Where the service of a job listens that a tunnel leads to.
+  using FindStockService =
+      std::function<absl::StatusOr<runtime::Address>(const wire::native::OpenTunnel&)>;
+
   // FAILED_PRECONDITION: other hosts can reach the address, and may not; or the certificate or the
   // keys of tokens are not right. UNAVAILABLE: the address cannot be had. The errors name the
   // option.
   static absl::StatusOr<std::unique_ptr<LinkListener>> Listen(runtime::Loop& loop,
                                                               const ServerOptions& options,
                                                               runtime::MemoryAccount& memory,
-                                                              link::ServerEvents events);
+                                                              link::ServerEvents events,
+                                                              FindStockService find);
 
   const std::string& address() const { return link_->address(); }  // HOST:PORT
   // What a program on another host joins with; `job` may be empty.
@@ -41,6 +48,7 @@ class LinkListener {
   // For the processes of a job. INVALID_ARGUMENT: no job can have that name.
   absl::StatusOr<wire::native::CreateTaskTokenReply> CreateTaskToken(const std::string& job) const;
   size_t connections() const { return link_->connections(); }
+  ~LinkListener();
 
   // As link::Server.
   void Close(link::LinkId link, absl::Status why, std::string_view farewell_reason) {
@@ -51,11 +59,14 @@ class LinkListener {
  private:
   explicit LinkListener(runtime::Loop& loop);
   void Remind();
+  // The same, with what tunnels need of them.
+  link::ServerEvents WithTunnels(link::ServerEvents events);
 
   observe::LogLimiter log_;
   std::shared_ptr<ServerCertificate> certificate_;
   std::shared_ptr<Admission> admission_;
-  std::unique_ptr<link::Server> link_;
+  std::unique_ptr<StockTunnels> tunnels_;
+  std::unique_ptr<link::Server> link_;  // after the tunnels, which its events use
   runtime::Timer reminder_;
 };
 

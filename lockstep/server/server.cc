@@ -14,6 +14,7 @@
 #include "lockstep/platform/link/native_service.h"
 #include "lockstep/platform/runtime/host.h"
 #include "lockstep/platform/runtime/loopback.h"
+#include "lockstep/platform/runtime/reached_at.h"
 #include "lockstep/server/listen_address.h"
 #include "lockstep/server/native_requests.h"
 #include "lockstep/server/saved_state.h"
@@ -53,6 +54,33 @@ wire::native::EventSeverity SeverityOf(dispatch::Severity severity) {
       break;
   }
   return wire::native::EventSeverity::kError;
+}
+
+// Where the job's service listens that a tunnel leads to, as this host reaches it.
+absl::StatusOr<runtime::Address> AddressFor(const wire::native::OpenTunnel& asked,
+                                            const JobHost& job) {
+  using wire::native::StockService;
+  std::string address;
+  if (asked.service == StockService::kCoordination) {
+    address = job.grpc_address();
+  } else if (asked.service == StockService::kTorchStore) {
+    const int64_t current = job.stores().attempt();
+    if (asked.attempt != 0 && asked.attempt != current) {
+      return wire::native::WithReason(
+          absl::FailedPreconditionError(
+              absl::StrFormat("attempt %d of job '%s' has no store: the store is attempt %d's",
+                              asked.attempt, job.name(), current)),
+          "attempt_over");
+    }
+    address = job.stores().address();
+  }
+  if (address.empty()) {
+    return wire::native::WithReason(absl::UnavailableError(absl::StrFormat(
+                                        "job '%s' has no such service for stock clients (%d)",
+                                        job.name(), static_cast<int>(asked.service))),
+                                    "no_stock_service");
+  }
+  return runtime::ParseAddress(runtime::ReachedAt(address, "127.0.0.1:0"));
 }
 
 }  // namespace
@@ -253,7 +281,13 @@ absl::Status Server::StartLink() {
   };
   events.holds = [this](link::LinkId link) { return Holds(link); };
   events.resumes = [this](const link::Request& request) { return Resumes(request); };
-  auto link = LinkListener::Listen(loop_, options_, memory_, std::move(events));
+  auto link = LinkListener::Listen(
+      loop_, options_, memory_, std::move(events),
+      [this](const wire::native::OpenTunnel& asked) -> absl::StatusOr<runtime::Address> {
+        const auto job = jobs_.Get(asked.job);
+        if (!job.ok()) return job.status();
+        return AddressFor(asked, **job);
+      });
   if (!link.ok()) return link.status();
   link_ = *std::move(link);
   return absl::OkStatus();
