@@ -36,6 +36,7 @@
 #include "lockstep/launch/log_writer.h"
 #include "lockstep/launch/node_group_link.h"
 #include "lockstep/launch/orphans.h"
+#include "lockstep/launch/port_forwarder.h"
 #include "lockstep/launch/private_server.h"
 #include "lockstep/launch/python_hook.h"
 #include "lockstep/launch/result_file.h"
@@ -208,10 +209,14 @@ class Session : public launch::LaunchHost {
   std::unique_ptr<launch::PrivateServer> server_;
   std::unique_ptr<launch::Launcher> launcher_;
   std::unique_ptr<launch::NodeGroupLink> node_group_;  // null: there are no other nodes
-  bool noticing_ = false;
-  bool left_node_group_ = false;
-  int64_t begun_ = 0;       // the last attempt of the node group that was begun here
-  int64_t called_off_ = 0;  // the last that was called off
+  // Of the node group's attempts, the last ones.
+  struct {
+    int64_t begun = 0;       // here
+    int64_t called_off = 0;  // by anyone
+    bool noticing = false;   // notices have been started
+    bool left = false;       // the group
+  } group_;
+  std::unique_ptr<launch::PortForwarder> forwarder_;  // null: stock clients reach the server
   std::optional<int> exit_code_;
   bool seen_failure_ = false;  // of this attempt
   Time attempt_began_;
@@ -283,7 +288,15 @@ void Session::StartServer() {
 }
 
 void Session::StartProcesses(const launch::JobAddress& address) {
-  plan_.launcher.environment.address = address;
+  launch::JobAddress& known = plan_.launcher.environment.address;
+  known = address;
+  auto forwarder = launch::PortForwarder::WhereNeeded(
+      loop_, known, [this](const std::string& sentence) { Say(sentence); });
+  if (!forwarder.ok()) {
+    Say(std::string(forwarder.status().message()));
+    return End(launch::kExitLockstepFailed);
+  }
+  forwarder_ = *std::move(forwarder);
   // Without it only `lockstep why` has to be told more.
   if (auto file = RunFile::Write(address.job, address.link); file.ok()) {
     run_file_.emplace(*std::move(file));
@@ -293,7 +306,7 @@ void Session::StartProcesses(const launch::JobAddress& address) {
                       address.job, plan_.launcher.supervisor.size,
                       plan_.launcher.supervisor.size == 1 ? "" : "es",
                       plan_.nodes.alone() ? "" : " on this node", address.link,
-                      server_ != nullptr ? " (started for this run)" : "", address.grpc));
+                      server_ != nullptr ? " (started for this run)" : "", known.grpc));
   if (LimitsThreads(plan_.launcher.environment)) {
     Say("OMP_NUM_THREADS is not set: each process gets 1, so that they do not compete for cores; "
         "set it to suit the program");
@@ -398,8 +411,9 @@ void Session::TakeFromNodeGroup(const wire::native::PollNodeGroupReply& told) {
   if (told.step == NodeGroupStep::kBegin) {
     BeginFromNodeGroup(told);
   } else if (told.step == NodeGroupStep::kCalledOff) {
-    called_off_ = told.attempt;
-    if (begun_ == told.attempt) launcher_->Handle(launch::AttemptCalledOff{told.why, told.another});
+    group_.called_off = told.attempt;
+    if (group_.begun == told.attempt)
+      launcher_->Handle(launch::AttemptCalledOff{told.why, told.another});
   } else if (told.step == NodeGroupStep::kEnded) {
     launcher_->Handle(launch::RunEnded{told.exit_code, told.why});
   }
@@ -425,17 +439,17 @@ void Session::BeginFromNodeGroup(const wire::native::PollNodeGroupReply& told) {
                                                           environment.attempt.max_restarts)
                                         : std::string()));
   plan_.launcher.environment.placement = environment.placement;
-  if (again && noticing_) notices_->Restarted({told.first_member, plan_.nodes.processes});
+  if (again && group_.noticing) notices_->Restarted({told.first_member, plan_.nodes.processes});
   OpenStore(told.job_attempt, std::move(environment),
             [this, attempt = told.attempt,
              failures = told.failures](absl::StatusOr<launch::RunEnvironment> ready) {
               // It was called off before it began; others may have begun the next one by now.
               const bool over =
-                  called_off_ >= attempt || absl::IsFailedPrecondition(ready.status());
+                  group_.called_off >= attempt || absl::IsFailedPrecondition(ready.status());
               if (over) return node_group_->TellOver(0, /*again=*/false);
-              begun_ = attempt;
+              group_.begun = attempt;
               Begin(std::move(ready), failures);
-              if (!exit_code_ && !std::exchange(noticing_, true)) StartNotices();
+              if (!exit_code_ && !std::exchange(group_.noticing, true)) StartNotices();
             });
 }
 
@@ -497,8 +511,11 @@ void Session::OpenStore(int64_t number, launch::RunEnvironment environment, Open
                                                then = std::move(then)]() {
     auto store = OpenStoreOf(environment.address, number, [this] { return calls_.stopping(); });
     if (calls_.stopping()) return ServerCalls::Then();
-    return ServerCalls::Then([this, store = std::move(store), environment, then]() mutable {
+    return ServerCalls::Then([this, number, store = std::move(store), environment, then]() mutable {
       if (exit_code_) return;
+      if (store.ok() && forwarder_ != nullptr) {
+        store = forwarder_->Forward(wire::native::StockService::kTorchStore, number);
+      }
       if (!store.ok()) return then(store.status());
       environment.address.store = *store;
       then(std::move(environment));
@@ -637,8 +654,8 @@ void Session::End(int exit_code) {
 }
 
 void Session::FlushOutput() {
-  if (node_group_ != nullptr && !left_node_group_) {
-    left_node_group_ = true;
+  if (node_group_ != nullptr && !group_.left) {
+    group_.left = true;
     return node_group_->Leave([this] { FlushOutput(); });
   }
   const auto flush = [this] { output_.Flush([this] { loop_.Stop(); }); };

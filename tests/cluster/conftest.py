@@ -73,6 +73,22 @@ def _setns(descriptor):
         raise OSError(ctypes.get_errno(), "setns")
 
 
+@contextlib.contextmanager
+def named(host):
+    """There this machine's name means the host's own address, as on a real one: gloo listens at it.
+
+    `ip netns exec` puts the files of /etc/netns/NAMESPACE over those of /etc."""
+    folder = pathlib.Path("/etc/netns") / host.namespace
+    folder.mkdir(parents=True)
+    file = folder / "hosts"
+    file.write_text(f"127.0.0.1 localhost\n{host.address} {socket.gethostname()}\n")
+    try:
+        yield
+    finally:
+        file.unlink()
+        folder.rmdir()
+
+
 @pytest.fixture(scope="module")
 def hosts():
     """head, one, two, stranger: all reach each other, and nobody else."""
@@ -100,5 +116,6 @@ def hosts():
             ip("-n", host.namespace, "addr", "add", f"{host.address}/24", "dev", "eth0")
             ip("-n", host.namespace, "link", "set", "eth0", "up")
             ip("-n", host.namespace, "link", "set", "lo", "up")
+            made.enter_context(named(host))
             found[name] = host
         yield found

@@ -14,6 +14,7 @@ import pytest
 from commands import DEADLINE_S, LOCKSTEP, ROOT, Command
 
 PYTHON = ROOT / "build" / "venv" / "bin" / "python"
+FRAMEWORKS = ROOT / "build" / "peers" / "frameworks" / "bin" / "python"
 # What nobody may read on the wire.
 KEY, VALUE, JOB = "name-of-a-key-to-hide", "value-to-hide-4711", "job-to-hide"
 
@@ -78,13 +79,13 @@ class Cluster:
                  *(["--job", job] if job else []), "--for", lasts, "--to", path)
         return path
 
-    def run_job(self, program, *arguments):
+    def run_job(self, program, *arguments, python=PYTHON, options=(), **environment):
         """Starts both launchers."""
         token = self.token("launch")
         return [self.hosts[name].run(
             LOCKSTEP, "run", "--coordinator", self.join, "--job", JOB, "--nnodes", 2,
-            "--nproc-per-node", 1, "--", PYTHON, "-c", program, *arguments,
-            LOCKSTEP_TOKEN_FILE=str(token)) for name in ("one", "two")]
+            "--nproc-per-node", 1, *options, "--", python, "-c", program, *arguments,
+            LOCKSTEP_TOKEN_FILE=str(token), **environment) for name in ("one", "two")]
 
     def ask(self, host, *words, token=None, address=None):
         """(exit code, output) of a command there."""
@@ -102,10 +103,11 @@ def cluster(hosts, tmp_path_factory):
 
 
 class Capture:
-    """All packets of a host while its block runs."""
+    """All packets between a host and others while its block runs."""
 
     def __init__(self, host):
         self._socket = host.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+        self._socket.bind(("eth0", 3))
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._read)
         self.bytes = bytearray()
@@ -134,6 +136,66 @@ def test_a_job_of_two_hosts_runs_and_nobody_can_read_along(cluster):
     assert len(captured.bytes) > 10_000
     for secret in (KEY, VALUE, JOB, "barrier-to-hide", token, token[:60], "LSTP", "task/0"):
         assert secret.encode() not in captured.bytes, secret
+
+
+# Unchanged programs: they know nothing of lockstep, and their clients of neither TLS nor tokens.
+STOCK_JAX = f"""
+import jax
+jax.distributed.initialize()
+from jax._src import distributed
+from jax.experimental import multihost_utils
+import numpy
+client = distributed.global_state.client
+client.key_value_set("{KEY}/%d" % jax.process_index(), "{VALUE}")
+assert client.blocking_key_value_get("{KEY}/%d" % (1 - jax.process_index()), 60_000) == "{VALUE}"
+client.wait_at_barrier("barrier-to-hide", 60_000)
+print("sum", int(multihost_utils.process_allgather(numpy.array([jax.process_index() + 1])).sum()),
+      flush=True)
+jax.distributed.shutdown()
+"""
+
+STOCK_TORCH = f"""
+import torch, torch.distributed as dist
+dist.init_process_group("gloo")
+store = dist.distributed_c10d._get_default_store()
+store.set("{KEY}/%d" % dist.get_rank(), "{VALUE}")
+assert store.get("{KEY}/%d" % (1 - dist.get_rank())) == b"{VALUE}"
+total = torch.tensor([dist.get_rank() + 1])
+dist.all_reduce(total)
+print("sum", int(total[0]), flush=True)
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.parametrize("program", [STOCK_JAX, STOCK_TORCH], ids=["jax", "torch"])
+def test_a_stock_job_of_two_hosts_runs_and_nobody_can_read_along(cluster, program):
+    if not FRAMEWORKS.exists():
+        pytest.skip("scripts/setup.sh frameworks makes the environment")
+    with Capture(cluster.hosts["head"]) as captured:
+        launchers = cluster.run_job(program, python=FRAMEWORKS, JAX_PLATFORMS="cpu",
+                                    JAX_CPU_COLLECTIVES_IMPLEMENTATION="gloo")
+        for launcher in launchers:
+            assert launcher.end() == 0, launcher.text()
+            assert any(line.endswith("sum 3") for line in launcher.lines), launcher.text()
+    assert len(captured.bytes) > 10_000
+    for secret in (KEY, VALUE, JOB, "barrier-to-hide", "default_pg", "CoordinationService", "PRI * "):
+        assert secret.encode() not in captured.bytes, secret
+
+
+def test_a_stock_job_starts_again_when_a_host_loses_a_process(cluster, tmp_path):
+    if not FRAMEWORKS.exists():
+        pytest.skip("scripts/setup.sh frameworks makes the environment")
+    once = tmp_path / "once"
+    dies = STOCK_TORCH.replace("total =", f"""
+import os, signal
+if dist.get_rank() == 1 and not os.path.exists("{once}"):
+    open("{once}", "w").close()
+    os.kill(os.getpid(), signal.SIGKILL)
+total =""", 1)
+    launchers = cluster.run_job(dies, python=FRAMEWORKS, options=("--max-restarts", 1))
+    for launcher in launchers:
+        assert launcher.end() == 0, launcher.text()
+        assert any(line.endswith("sum 3") for line in launcher.lines), launcher.text()
 
 
 def test_a_stranger_learns_that_there_is_a_tls_server_and_nothing_else(cluster):
