@@ -198,6 +198,39 @@ total =""", 1)
         assert any(line.endswith("sum 3") for line in launcher.lines), launcher.text()
 
 
+SHOW_ADDRESSES = """
+import os, sys, time
+at = os.environ
+print("at", at["MASTER_ADDR"], at["MASTER_PORT"], at["JAX_COORDINATOR_ADDRESS"], flush=True)
+while not os.path.exists(sys.argv[1]): time.sleep(0.05)
+"""
+
+# What a connection to a port of this host is told before it ends.
+LISTEN = f"""
+import socket, sys
+with socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout={DEADLINE_S}) as caller:
+    try: print(caller.recv(100))
+    except ConnectionResetError: print("reset")
+"""
+
+
+def test_launchers_carry_nothing_for_other_users_of_their_host(cluster, tmp_path):
+    over = tmp_path / "over"
+    launchers = cluster.run_job(SHOW_ADDRESSES, over)
+    for name, launcher in zip(("one", "two"), launchers):
+        [shown] = launcher.wait_for(r"at 127\.0\.0\.1 (\d+) 127\.0\.0\.1:(\d+)$")
+        for port in shown.groups():
+            stranger = cluster.hosts[name].run(
+                "setpriv", "--reuid", 65534, "--regid", 65534, "--clear-groups", "/usr/bin/python3",
+                "-c", LISTEN, port)
+            assert stranger.end() == 0, stranger.text()
+            assert stranger.out in (["b''"], ["reset"])
+        launcher.wait_for("connections of stock clients: .*user 65534")
+    over.touch()
+    for launcher in launchers:
+        assert launcher.end() == 0, launcher.text()
+
+
 def test_a_stranger_learns_that_there_is_a_tls_server_and_nothing_else(cluster):
     before = cluster.ask("one", "status", JOB, "-o", "json", token=cluster.token("observe"))[1]
 
