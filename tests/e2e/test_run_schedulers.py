@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from commands import DEADLINE_S, LOCKSTEP, Command, clean_environment, serving
+from commands import DEADLINE_S, LOCKSTEP, ROOT, Command, clean_environment, serving
 
 PYTHON = sys.executable
 MEMBER = ("import os\n"
@@ -79,7 +79,7 @@ def test_what_mpirun_says_is_shown(tmp_path):
 
 # --- Slurm --------------------------------------------------------------------------------------
 
-SLURM = ("munged", "slurmctld", "slurmd", "srun")
+SLURM = ("munged", "slurmctld", "slurmd", "srun", "sbatch")
 SBIN = os.environ["PATH"] + ":/usr/sbin:/sbin"
 
 
@@ -163,6 +163,34 @@ def test_srun_starts_two_nodes(slurm, server, tmp_path):
     with Command(*SRUN, *lockstep_run(server, tmp_path), env=slurm) as command:
         assert command.end() == 0, command.text()
         assert ranks(command) == EXPECTED, command.text()
+
+
+def test_the_batch_script_of_the_security_document_runs(slurm, tmp_path):
+    [script] = re.findall(r"^```bash\n(#!/bin/bash\n#SBATCH.*?)^```$",
+                          (ROOT / "docs" / "security.md").read_text(), re.M | re.S)
+    member = tmp_path / "train.py"
+    member.write_text(MEMBER + "\nimport os, subprocess\n"
+                      f"subprocess.run(['{LOCKSTEP}', 'token', 'inspect', "
+                      "os.environ['LOCKSTEP_TOKEN_FILE']], check=True)\n")
+    # One host instead of two, which its own processes call.
+    for said, here in (("--nodes=2 --ntasks-per-node=1", "--ntasks=2 --overcommit"),
+                       ("$(hostname -f)", "127.0.0.1"), ("7070", str(free_port())),
+                       ("$HOME", str(tmp_path)), ("srun ", "srun --overcommit --mpi=none "),
+                       ("--nproc-per-node 8", "--nproc-per-node 2 --no-prefix"),
+                       ("python3 train.py", f"{PYTHON} {member}")):
+        assert said in script, said
+        script = script.replace(said, here)
+    batch, output = tmp_path / "train.sbatch", tmp_path / "output"
+    batch.write_text(script)
+    environment = dict(slurm, PATH=f"{LOCKSTEP.parent}:{slurm['PATH']}")
+    with Command("sbatch", "--wait", "--output", output, batch, env=environment,
+                 cwd=tmp_path) as command:
+        code = command.end()
+    lines = output.read_text().splitlines() if output.exists() else command.lines
+    assert code == 0, lines
+    assert sorted(line for line in lines if line.startswith("rank ")) == EXPECTED, lines
+    assert sum(line.split()[-2:] == ["role", "task"] for line in lines) == 4, lines
+    assert list((tmp_path / ".lockstep").iterdir()) == []
 
 
 def test_what_slurm_says_is_shown(slurm):
