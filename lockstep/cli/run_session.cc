@@ -73,10 +73,11 @@ int Fail(int exit_code, const absl::Status& status) {
   return exit_code;
 }
 
-// A run of hundreds of processes needs more descriptors than the usual 1024.
+// A run of hundreds of processes needs more descriptors than the usual 1024: each for its pipes and
+// files, and as many for connections that it has forwarded.
 void RaiseDescriptorLimit(int32_t processes) {
   rlimit limit = {};
-  const rlim_t needed = static_cast<rlim_t>(processes) * 6 + 64;
+  const rlim_t needed = static_cast<rlim_t>(processes) * 12 + 320;
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;
   limit.rlim_cur = std::min(limit.rlim_max, needed);
   ::setrlimit(RLIMIT_NOFILE, &limit);

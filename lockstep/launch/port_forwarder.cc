@@ -20,6 +20,8 @@ using wire::native::OpenTunnel;
 using wire::native::StockService;
 
 constexpr absl::Duration kDialTimeout = absl::Seconds(5);
+// For the run itself: pipes of processes, files, questions to the server.
+constexpr size_t kDescriptorsLeftMin = 256;
 constexpr absl::Duration kRedialPause = absl::Milliseconds(250);
 
 bool IsLoopback(const std::string& host) {
@@ -76,7 +78,8 @@ PortForwarder::~PortForwarder() {
 absl::StatusOr<std::string> PortForwarder::Forward(StockService service, int64_t attempt) {
   OpenTunnel asked = {.job = job_, .service = service, .attempt = attempt};
   auto acceptor = std::make_unique<runtime::Acceptor>(
-      loop_, runtime::AcceptorOptions{.connections_max = kConnectionsMax},
+      loop_,
+      runtime::AcceptorOptions{.connections_max = 0, .descriptors_left_min = kDescriptorsLeftMin},
       [this, asked = std::move(asked)](int fd) { Accepted(asked, fd); },
       [this](std::string text) { say_("connections of stock clients: " + std::move(text)); });
   if (absl::Status status = acceptor->Listen({.host = "127.0.0.1", .port = 0}); !status.ok()) {
@@ -98,6 +101,11 @@ void PortForwarder::Accepted(const OpenTunnel& asked, int fd) {
     ::close(fd);
     return;
   }
+  if (tunnels_.size() + opening_ + waiting_.size() >= kConnectionsMax) {
+    return Opened(*opening,
+                  absl::ResourceExhaustedError(absl::StrFormat(
+                      "%d connections are open (forwarded_connections_max)", kConnectionsMax)));
+  }
   if (ready_) return Open(opening);
   waiting_.push_back(std::move(opening));
   if (link_ == nullptr) Dial();
@@ -115,7 +123,7 @@ void PortForwarder::Dial() {
 
 void PortForwarder::LinkReady() {
   ready_ = true;
-  if (std::exchange(troubled_, false)) say_("connections of stock clients go through again");
+  if (std::exchange(said_.trouble, false)) say_("connections of stock clients go through again");
   for (const OpeningPtr& opening : std::exchange(waiting_, {})) Open(opening);
 }
 
@@ -124,7 +132,7 @@ void PortForwarder::LinkClosed(const absl::Status& why) {
   link_ = nullptr;
   const size_t broken = tunnels_.size();
   for (auto& [id, tunnel] : std::exchange(tunnels_, {})) tunnel->Abandon();
-  if ((broken > 0 || !waiting_.empty()) && !std::exchange(troubled_, true)) {
+  if ((broken > 0 || !waiting_.empty()) && !std::exchange(said_.trouble, true)) {
     say_(absl::StrFormat("%d connections of stock clients broke, and %d wait for the server: %s",
                          broken, waiting_.size(), std::string(why.message())));
   }
@@ -136,17 +144,27 @@ void PortForwarder::LinkClosed(const absl::Status& why) {
 }
 
 void PortForwarder::DropWaiting(const absl::Status& why, Time due_by) {
-  // In the order in which they came, and all with the same patience.
-  while (!waiting_.empty() && waiting_.front()->give_up <= due_by) {
-    Opened(*waiting_.front(), why);
-    waiting_.pop_front();
+  std::deque<OpeningPtr> stay;
+  for (OpeningPtr& opening : std::exchange(waiting_, {})) {
+    if (opening->give_up > due_by) {
+      stay.push_back(std::move(opening));
+    } else {
+      Opened(*opening, why);
+    }
   }
+  waiting_ = std::move(stay);
 }
 
 void PortForwarder::Open(const OpeningPtr& opening) {
   LOCKSTEP_DCHECK(ready_);
+  ++opening_;
   opening->id = link_->Call(link::KindOf<OpenTunnel>::kKind, wire::native::Encode(opening->asked),
                             [this, opening](const absl::StatusOr<std::string>& answer) {
+                              --opening_;
+                              // The link has closed: as one that came just now. LinkClosed follows.
+                              if (link_->closed() && MayPass(answer.status())) {
+                                return waiting_.push_back(opening);
+                              }
                               Opened(*opening, answer.status());
                             });
 }
@@ -156,8 +174,8 @@ void PortForwarder::Opened(Opening& opening, const absl::Status& status) {
     Reset(opening.socket);
     // A client that tries again and again is told of now and then.
     const Time now = runtime::MonotonicNow();
-    if (now < next_complaint_) return;
-    next_complaint_ = now + runtime::kComplaintInterval;
+    if (now < said_.next_complaint) return;
+    said_.next_complaint = now + runtime::kComplaintInterval;
     return say_(absl::StrCat("a connection of a stock client could not be forwarded: ",
                              std::string(status.message())));
   }

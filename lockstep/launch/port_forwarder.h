@@ -83,10 +83,14 @@ class PortForwarder {
   std::map<wire::native::StockService, std::unique_ptr<runtime::Acceptor>> acceptors_;
   std::shared_ptr<link::ClientLink> link_;  // null: nobody needs it, or it is dialled again soon
   bool ready_ = false;                      // the link is
-  bool troubled_ = false;                   // said so already
-  Time next_complaint_;
+  // What people have been told.
+  struct {
+    bool trouble = false;  // that the server is away
+    Time next_complaint;   // of a connection that was not forwarded
+  } said_;
   runtime::Timer redial_;
   std::deque<OpeningPtr> waiting_;  // for the link
+  size_t opening_ = 0;              // requests without an answer
   std::map<uint64_t, std::shared_ptr<link::Tunnel>> tunnels_;
 };
 

@@ -6,7 +6,9 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -30,7 +32,11 @@ class StockTunnels {
  public:
   // `tunnels_per_link_max`: a host with a thousand processes, with a few connections each.
   static constexpr size_t kTunnelsPerLinkMax = 4096;
-  static constexpr size_t kTunnelsMax = 20'000;  // of all links: `tunnels_max`
+  static constexpr size_t kTunnelsMax = 100'000;  // of all links: `tunnels_max`
+  // Of one job, which is not to take them from others: `tunnels_per_job_max`.
+  static constexpr size_t kTunnelsPerJobMax = kTunnelsMax / 2;
+  // Descriptors that are left to others: `descriptors_left_min`.
+  static constexpr size_t kDescriptorsLeftMin = 256;
   // Until the service, on this host, has accepted the connection.
   static constexpr absl::Duration kConnectTimeout = absl::Seconds(5);
 
@@ -56,20 +62,35 @@ class StockTunnels {
   void Take(link::LinkId link, link::Message frame);
   // Its connections are broken.
   void Ended(link::LinkId link);
-  bool Holds(link::LinkId link) const;  // whether it has a tunnel
+  bool Holds(link::LinkId link) const { return links_.contains(link); }  // whether it has a tunnel
 
  private:
-  using Key = std::pair<link::LinkId, uint64_t>;  // the request's id
-  using Tunnels = std::map<Key, std::shared_ptr<link::Tunnel>>;
+  struct Place {
+    std::string job;
+    std::shared_ptr<link::Tunnel> tunnel = nullptr;  // null: being connected
+  };
+  using Places = std::map<uint64_t, Place>;  // by the request's id
 
-  size_t CountOf(link::LinkId link) const;
-  void Connected(const Key& key, absl::StatusOr<asio::ip::tcp::socket> socket,
+  // OK: there may be one more for the job.
+  absl::Status CheckRoom(link::LinkId link, const std::string& job) const;
+  void Connected(link::LinkId link, uint64_t id, absl::StatusOr<asio::ip::tcp::socket> socket,
                  link::Responder responder);
+  // Null: there is none, or not any more.
+  Place* Find(link::LinkId link, uint64_t id);
+  // Does nothing where there is none.
+  void Remove(link::LinkId link, uint64_t id);
+  // One of its tunnels, in the counts.
+  void Forget(const std::string& job);
+  // Of those that are to go, of which there are some. Returns whether there are more.
+  bool AbandonOne();
 
   runtime::Loop& loop_;
   runtime::MemoryAccount& memory_;
   const Events events_;
-  Tunnels tunnels_;  // null: being connected
+  std::map<link::LinkId, Places> links_;   // none is empty
+  std::map<std::string, size_t> of_jobs_;  // none is 0
+  size_t count_ = 0;
+  std::vector<std::shared_ptr<link::Tunnel>> gone_;  // detached, and to be abandoned
   // What Asio calls back outlives us; it looks here first.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };

@@ -54,9 +54,8 @@ absl::Status Tunnel::Take(Message frame) {
       if (absl::Status came = flow_.Came(frame.payload.size()); !came.ok()) return came;
       if (frame.payload.empty())
         return absl::InvalidArgumentError("a tunnel's frame without bytes");
-      unwritten_.push_back(std::move(frame.payload));
+      Keep(std::move(frame.payload));
       Count();
-      if (unwritten_.size() == 1) WriteNext();
       return absl::OkStatus();
     }
     case FrameType::kTunnelCredit: {
@@ -65,10 +64,11 @@ absl::Status Tunnel::Take(Message frame) {
       return absl::OkStatus();
     }
     case FrameType::kTunnelEnd: {
-      if (absl::Status ended = flow_.EndInward(); !ended.ok()) return ended;
+      // One that has ended in order may still break: nobody takes what we send.
       if (frame.kind != kInOrder) {
-        flow_.EndOutward();
         Reset();
+      } else if (absl::Status ended = flow_.EndInward(); !ended.ok()) {
+        return ended;
       }
       EndIfOver();
       return absl::OkStatus();
@@ -80,7 +80,7 @@ absl::Status Tunnel::Take(Message frame) {
 }
 
 void Tunnel::Abandon() {
-  events_ = {};
+  Detach();
   Reset();
 }
 
@@ -110,6 +110,17 @@ void Tunnel::ReadSome() {
   flow_.Sent(read);
   Send(FrameType::kTunnelData, 0, std::string(bytes.data(), read));
   AwaitBytes();
+}
+
+// In few pieces, however small the frames are: a piece costs more than it is counted. The first one
+// is being written, and stays as it is.
+void Tunnel::Keep(std::string bytes) {
+  if (unwritten_.size() > 1 && unwritten_.back().size() + bytes.size() <= kReadBytes) {
+    unwritten_.back().append(bytes);
+    return;
+  }
+  unwritten_.push_back(std::move(bytes));
+  if (unwritten_.size() == 1) WriteNext();
 }
 
 void Tunnel::WriteNext() {

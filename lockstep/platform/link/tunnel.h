@@ -40,13 +40,16 @@ class Tunnel : public std::enable_shared_from_this<Tunnel> {
   // A frame from the other end. INVALID_ARGUMENT: it breaks the rules; the link cannot be trusted.
   absl::Status Take(Message frame);
 
-  // Breaks the local connection and calls nobody any more: the link has gone.
+  // The link has gone: calls nobody any more. To be followed by `Abandon`.
+  void Detach() { events_ = {}; }
+  // As `Detach`, and breaks the local connection, which takes the kernel a while.
   void Abandon();
 
  private:
   Tunnel(asio::ip::tcp::socket socket, uint64_t id, Events events, runtime::MemoryAccount* memory);
 
   void AwaitBytes();
+  void Keep(std::string bytes);
   void ReadSome();
   void WriteNext();
   void Written(size_t bytes);

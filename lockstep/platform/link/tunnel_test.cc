@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "asio/buffer.hpp"
 #include "asio/io_context.hpp"
 #include "asio/ip/tcp.hpp"
@@ -56,6 +57,13 @@ class TunnelTest : public ::testing::Test {
         }
       }
     }
+  }
+
+  // Until the first end has written all, whose credit nobody takes.
+  void Write() {
+    while (io_.run_for(std::chrono::milliseconds(2)) > 0) io_.restart();
+    io_.restart();
+    one_.sent.clear();
   }
 
   // What has arrived for the program; `error`: why nothing more came.
@@ -145,6 +153,31 @@ TEST_F(TunnelTest, AResetGoesThrough) {
   Read(two_, error);
   EXPECT_EQ(error, asio::error::connection_reset);
   EXPECT_TRUE(one_.over && two_.over);
+}
+
+// As a program does that closes while the other one still sends: it has ended in order, and what
+// comes then finds nobody.
+TEST_F(TunnelTest, OneThatHasEndedMayStillBreak) {
+  const std::string much(4 * TunnelFlow::kWindow, 'x');
+  asio::error_code error;
+  two_.program->write_some(asio::buffer(much), error);
+  one_.program->close();
+  Run();
+  two_.program->write_some(asio::buffer(much), error);
+  Run();
+  EXPECT_TRUE(one_.over && two_.over);
+}
+
+TEST_F(TunnelTest, SmallFramesArriveInOrder) {
+  std::string sent;
+  for (int i = 0; i < 20'000; ++i) {
+    Message frame = {.type = FrameType::kTunnelData, .id = kId, .payload = absl::StrCat(i, " ")};
+    sent += frame.payload;
+    ASSERT_TRUE(one_.tunnel->Take(std::move(frame)).ok()) << i;
+    if (i % 5'000 == 0) Write();
+  }
+  Write();
+  EXPECT_EQ(Read(one_), sent);
 }
 
 TEST_F(TunnelTest, ALinkThatGoesBreaksTheConnection) {

@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "lockstep/platform/runtime/dial.h"
+#include "lockstep/platform/runtime/open_files.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -155,7 +156,7 @@ void Acceptor::HandOver(UniqueFd socket, const asio::ip::address& host) {
         host.to_string(), open_.size(), open_.From(host), limit));
     return;
   }
-  if (LeavesTooFew(socket.get())) {
+  if (LeavesTooFew(socket.get(), options_.descriptors_left_min)) {
     ComplainNowAndThen(
         absl::StrFormat("%s: connections refused: the last file descriptors are for others "
                         "(descriptors_left_min). Raise the limit of open files (ulimit -n).",
@@ -164,14 +165,6 @@ void Acceptor::HandOver(UniqueFd socket, const asio::ip::address& host) {
   }
   open_.Add(socket.get(), host);
   take_(socket.release());
-}
-
-bool Acceptor::LeavesTooFew(int fd) const {
-  rlimit limit;
-  if (options_.descriptors_left_min == 0 || getrlimit(RLIMIT_NOFILE, &limit) != 0) return false;
-  const rlim_t left = std::min<rlim_t>(options_.descriptors_left_min, limit.rlim_cur / 8);
-  // A new descriptor is the lowest number that is free.
-  return static_cast<rlim_t>(fd) >= limit.rlim_cur - left;
 }
 
 // Who can be spared goes first; otherwise the newest is told that it cannot be taken. Either way

@@ -88,7 +88,6 @@ class Acceptor {
   void HandOver(UniqueFd socket, const asio::ip::address& host);
   // A stranger is told so.
   bool MayCall(int socket);
-  bool LeavesTooFew(int fd) const;
   // Whether to go on at once.
   bool OutOfDescriptors(const asio::error_code& error);
   bool RefuseWithSpare();
