@@ -31,13 +31,6 @@ bool IsLoopback(const std::string& host) {
   return !error && address.is_loopback();
 }
 
-// As a reset, so that a client knows that it was not its server that closed.
-void Reset(asio::ip::tcp::socket& socket) {
-  asio::error_code ignored;  // of a socket that is dead already
-  socket.set_option(asio::socket_base::linger(true, 0), ignored);
-  runtime::CloseSocket(socket);
-}
-
 // A server that is away comes back; one that refuses us goes on doing so.
 bool MayPass(const absl::Status& why) {
   return absl::IsUnavailable(why) || absl::IsDeadlineExceeded(why);
@@ -72,7 +65,7 @@ PortForwarder::PortForwarder(runtime::Loop& loop, std::string coordinator, std::
 PortForwarder::~PortForwarder() {
   if (link_ != nullptr) link_->Abandon();
   for (auto& [id, tunnel] : tunnels_) tunnel->Abandon();
-  for (const OpeningPtr& opening : waiting_) Reset(opening->socket);
+  for (const OpeningPtr& opening : waiting_) runtime::ResetSocket(opening->socket);
 }
 
 absl::StatusOr<std::string> PortForwarder::Forward(StockService service, int64_t attempt) {
@@ -171,7 +164,7 @@ void PortForwarder::Open(const OpeningPtr& opening) {
 
 void PortForwarder::Opened(Opening& opening, const absl::Status& status) {
   if (!status.ok()) {
-    Reset(opening.socket);
+    runtime::ResetSocket(opening.socket);
     // A client that tries again and again is told of now and then.
     const Time now = runtime::MonotonicNow();
     if (now < said_.next_complaint) return;

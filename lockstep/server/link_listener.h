@@ -41,6 +41,7 @@ class LinkListener {
                                                               runtime::MemoryAccount& memory,
                                                               link::ServerEvents events,
                                                               FindStockService find);
+  ~LinkListener();
 
   const std::string& address() const { return link_->address(); }  // HOST:PORT
   // What a program on another host joins with; `job` may be empty.
@@ -48,7 +49,6 @@ class LinkListener {
   // For the processes of a job. INVALID_ARGUMENT: no job can have that name.
   absl::StatusOr<wire::native::CreateTaskTokenReply> CreateTaskToken(const std::string& job) const;
   size_t connections() const { return link_->connections(); }
-  ~LinkListener();
 
   // As link::Server.
   void Close(link::LinkId link, absl::Status why, std::string_view farewell_reason) {

@@ -75,10 +75,11 @@ absl::StatusOr<runtime::Address> AddressFor(const wire::native::OpenTunnel& aske
     address = job.stores().address();
   }
   if (address.empty()) {
-    return wire::native::WithReason(absl::UnavailableError(absl::StrFormat(
-                                        "job '%s' has no such service for stock clients (%d)",
-                                        job.name(), static_cast<int>(asked.service))),
-                                    "no_stock_service");
+    return wire::native::WithReason(
+        absl::UnavailableError(absl::StrFormat(
+            "job '%s' does not offer this service to stock clients (StockService %d)", job.name(),
+            static_cast<int>(asked.service))),
+        "no_stock_service");
   }
   return runtime::ParseAddress(runtime::ReachedAt(address, "127.0.0.1:0"));
 }

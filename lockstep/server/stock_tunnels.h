@@ -26,8 +26,8 @@ namespace lockstep::server {
 // its bytes on. So stock clients, which can neither encrypt nor authenticate, cross the network in
 // the launcher's link, which does both.
 //
-// Threads: loop-confined. Ownership: `loop` outlives it. Bounds: kTunnelsPerLinkMax, kTunnelsMax;
-// each tunnel, those of TunnelFlow.
+// Threads: loop-confined. Ownership: `loop` outlives it. Bounds: kTunnelsPerLinkMax,
+// kTunnelsPerJobMax, kTunnelsMax; each tunnel, those of TunnelFlow.
 class StockTunnels {
  public:
   // `tunnels_per_link_max`: a host with a thousand processes, with a few connections each.

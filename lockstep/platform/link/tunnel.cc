@@ -66,7 +66,7 @@ absl::Status Tunnel::Take(Message frame) {
     case FrameType::kTunnelEnd: {
       // One that has ended in order may still break: nobody takes what we send.
       if (frame.kind != kInOrder) {
-        Reset();
+        runtime::ResetSocket(socket_);
       } else if (absl::Status ended = flow_.EndInward(); !ended.ok()) {
         return ended;
       }
@@ -81,7 +81,7 @@ absl::Status Tunnel::Take(Message frame) {
 
 void Tunnel::Abandon() {
   Detach();
-  Reset();
+  runtime::ResetSocket(socket_);
 }
 
 void Tunnel::AwaitBytes() {
@@ -153,14 +153,8 @@ void Tunnel::Send(FrameType type, uint32_t kind, std::string payload) {
 
 void Tunnel::Break() {
   Send(FrameType::kTunnelEnd, kBroken);
-  Reset();
+  runtime::ResetSocket(socket_);
   if (const auto over = std::exchange(events_, {}).over) over();
-}
-
-void Tunnel::Reset() {
-  asio::error_code ignored;  // of a socket that is dead already
-  socket_.set_option(asio::socket_base::linger(true, 0), ignored);
-  runtime::CloseSocket(socket_);
 }
 
 void Tunnel::Count() { share_.Set(kTunnelBytes + flow_.waiting()); }

@@ -56,8 +56,6 @@ class Tunnel : public std::enable_shared_from_this<Tunnel> {
   void Send(FrameType type, uint32_t kind, std::string payload = {});
   // The local connection broke: the other end is told.
   void Break();
-  // As a reset, which is what a process sees whose peer has died.
-  void Reset();
   void EndIfOver();
   // Tells the account what is held.
   void Count();

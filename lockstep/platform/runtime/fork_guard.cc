@@ -97,4 +97,10 @@ void CloseSocket(asio::ip::tcp::socket& socket) {
   socket.close(ignored);
 }
 
+void ResetSocket(asio::ip::tcp::socket& socket) {
+  asio::error_code ignored;  // of a socket that is dead already
+  socket.set_option(asio::socket_base::linger(true, 0), ignored);
+  CloseSocket(socket);
+}
+
 }  // namespace lockstep::runtime

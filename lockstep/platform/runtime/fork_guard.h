@@ -31,5 +31,7 @@ void CloseGuarded(int fd);
 
 // Closes any socket of Asio's; of one from `OpenSocket`, forgets it first.
 void CloseSocket(asio::ip::tcp::socket& socket);
+// The same, as a reset: what the other end sees when a process dies with unread bytes.
+void ResetSocket(asio::ip::tcp::socket& socket);
 
 }  // namespace lockstep::runtime
