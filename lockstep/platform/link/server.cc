@@ -406,7 +406,8 @@ void Server::Impl::TakeRequest(LinkId id, Link& link, Message message) {
                      .kind = message.kind,
                      .payload = std::move(message.payload),
                      .who = link.who,
-                     .peer = link.connection->peer()};
+                     .peer = link.connection->peer(),
+                     .rights = link.rights};
   const bool is_first = std::exchange(link.stage, Stage::kAsked) != Stage::kAsked;
   if (is_first && places_.Ask(id) && !MayStay(link, request)) return;
   events_.request(std::move(request), Responder(weak_from_this(), id, message.kind, message.id));

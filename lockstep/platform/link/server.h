@@ -33,6 +33,7 @@ struct Request {
   std::string payload;    // the encoded message that `kind` names
   std::string_view who;   // as the client calls itself in its hello
   std::string_view peer;  // HOST:PORT it calls from
+  Rights rights = {};     // of the caller; that it may ask this was checked
 };
 
 // An encoded answer (or ErrorReply).
