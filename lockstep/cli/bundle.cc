@@ -161,7 +161,7 @@ int MakeBundle(ServerCommand& self, const BundleArguments& given) {
   bundle.Add("status.json", observe::StatusJson(*reply));
   bundle.Add("status.txt", observe::StatusTable(*reply));
   bundle.Add("why.txt",
-             observe::WhyText(job, TakeSnapshots(self.coordinator(), job, self.timeout()),
+             observe::WhyText(job, TakeSnapshots(self.coordinator(), job, self.timeout()).all,
                               DataWaitsAt(self.coordinator(), job, self.timeout())));
   AddEvents(self, job.job, bundle);
   AddStacks(self, job, bundle);

@@ -16,6 +16,7 @@
 #include "lockstep/client/session.h"
 #include "lockstep/observe/odd_one_out.h"
 #include "lockstep/platform/runtime/loop.h"
+#include "lockstep/wire/native/error_reply.h"
 #include "lockstep/wire/native/stack_question.h"
 
 namespace lockstep::cli {
@@ -90,15 +91,27 @@ std::vector<launch::ProcessStacks> Decode(const std::vector<KeyEntry>& answers) 
   return all;
 }
 
-// What was taken by itself.
-std::optional<observe::StackSnapshot> LastSnapshot(const std::string& coordinator,
-                                                   const JobStatus& job, absl::Duration timeout) {
+// Which tokens would do, where this one does not.
+absl::Status SayWhoMayLook(const absl::Status& status) {
+  if (wire::native::ReasonOf(status) != "not_permitted") return status;
+  return wire::native::WithReason(
+      absl::PermissionDeniedError(
+          absl::StrCat("where processes are in their code and what they printed last takes a token "
+                       "of role launch or operator: ",
+                       std::string(status.message()))),
+      "not_permitted");
+}
+
+// What was taken by itself. NOT_FOUND: nothing that is still there.
+absl::StatusOr<observe::StackSnapshot> LastSnapshot(const std::string& coordinator,
+                                                    const JobStatus& job, absl::Duration timeout) {
   const auto session = Session::Open(
       {.address = coordinator, .job = job.job, .who = "lockstep why", .timeout = timeout});
-  if (!session.ok()) return std::nullopt;
+  if (!session.ok()) return SayWhoMayLook(session.status());
   const auto answers =
       (*session)->keys().List(StackAnswersDirectory(job.stacks->id), {.timeout = timeout});
-  if (!answers.ok() || answers->empty()) return std::nullopt;
+  if (!answers.ok()) return SayWhoMayLook(answers.status());
+  if (answers->empty()) return absl::NotFoundError("the launchers' answers are not kept any more");
   return observe::StackSnapshot{.processes = LocationsOf(ByMember(Decode(*answers))),
                                 .because = job.stacks->because,
                                 .ago_us = job.stacks->ago_us,
@@ -167,7 +180,7 @@ absl::StatusOr<GatheredStacks> GatherStacks(const std::string& coordinator, cons
   std::map<int32_t, std::string> expected = Expected(job, members);
   const auto session = Session::Open(
       {.address = coordinator, .job = job.job, .who = "lockstep stacks", .timeout = timeout});
-  if (!session.ok()) return session.status();
+  if (!session.ok()) return SayWhoMayLook(session.status());
   const Keys keys = (*session)->keys();
   const std::string id = NewId();
   const auto asked = keys.Set(kStackQuestionKey,
@@ -176,7 +189,7 @@ absl::StatusOr<GatheredStacks> GatherStacks(const std::string& coordinator, cons
                                               .native = means.native,
                                               .signal = means.signal}),
                               {.ttl = kStackKeysLive, .timeout = timeout});
-  if (!asked.ok()) return asked.status();
+  if (!asked.ok()) return SayWhoMayLook(asked.status());
   const auto watch = keys.Watch(StackAnswersDirectory(id));
   GatheredStacks gathered;
   const bool known = !expected.empty();
@@ -230,11 +243,16 @@ std::vector<observe::ProcessLocation> LocationsOf(
   return all;
 }
 
-std::vector<observe::StackSnapshot> TakeSnapshots(const std::string& coordinator,
-                                                  const JobStatus& job, absl::Duration timeout) {
-  std::vector<observe::StackSnapshot> snapshots;
+TakenSnapshots TakeSnapshots(const std::string& coordinator, const JobStatus& job,
+                             absl::Duration timeout) {
+  TakenSnapshots taken;
+  std::vector<observe::StackSnapshot>& snapshots = taken.all;
+  const auto note = [&](const absl::Status& status) {
+    if (wire::native::ReasonOf(status) == "not_permitted") taken.refused = status;
+  };
   const auto look = [&] {
     const auto gathered = GatherStacks(coordinator, job, {}, {}, timeout);
+    note(gathered.status());
     if (!gathered.ok()) return false;
     observe::StackSnapshot now = {.processes = LocationsOf(gathered->processes),
                                   .silent = SilentOf(job, gathered->silent)};
@@ -251,9 +269,11 @@ std::vector<observe::StackSnapshot> TakeSnapshots(const std::string& coordinator
     }
   }
   if (job.stacks) {
-    if (auto then = LastSnapshot(coordinator, job, timeout)) snapshots.push_back(*std::move(then));
+    auto then = LastSnapshot(coordinator, job, timeout);
+    note(then.status());
+    if (then.ok()) snapshots.push_back(*std::move(then));
   }
-  return snapshots;
+  return taken;
 }
 
 }  // namespace lockstep::cli

@@ -30,18 +30,22 @@ struct StackMeans {
 };
 
 // Of the members that are asked for. Waits until all whose process is known have been told of,
-// `timeout` at most.
+// `timeout` at most. PERMISSION_DENIED (`not_permitted`): the token does not allow to look.
 absl::StatusOr<GatheredStacks> GatherStacks(const std::string& coordinator,
                                             const wire::native::JobStatus& job,
                                             std::vector<int32_t> members, StackMeans means,
                                             absl::Duration timeout);
 
+struct TakenSnapshots {
+  std::vector<observe::StackSnapshot> all;
+  absl::Status refused;  // PERMISSION_DENIED, as of GatherStacks; OK: we might look
+};
+
 // What `lockstep why` goes by: where they are now, unless one has failed, and twice when the first
 // time does not tell for how long; and where they were when something timed out. Waits for
 // `timeout` at most, and a second between two looks. What cannot be had is left out.
-std::vector<observe::StackSnapshot> TakeSnapshots(const std::string& coordinator,
-                                                  const wire::native::JobStatus& job,
-                                                  absl::Duration timeout);
+TakenSnapshots TakeSnapshots(const std::string& coordinator, const wire::native::JobStatus& job,
+                             absl::Duration timeout);
 
 std::vector<observe::ProcessLocation> LocationsOf(
     const std::vector<launch::ProcessStacks>& processes);

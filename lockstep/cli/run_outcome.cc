@@ -48,7 +48,7 @@ std::vector<std::string> WhyItWaits(const launch::JobAddress& address) {
   const auto job = StatusOf(address.link, address.job, kTimeout, "lockstep run");
   if (!job) return {};
   const observe::Diagnosis diagnosis =
-      observe::Diagnose(*job, TakeSnapshots(address.link, *job, kTimeout));
+      observe::Diagnose(*job, TakeSnapshots(address.link, *job, kTimeout).all);
   if (diagnosis.verdict == observe::Verdict::kFine) return {};
   std::vector<std::string> lines = {diagnosis.summary};
   for (const observe::Suspect& suspect : diagnosis.suspects) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "lockstep/cli/data_waits.h"
 #include "lockstep/cli/gather_stacks.h"
 #include "lockstep/cli/job_meant.h"
@@ -23,8 +24,12 @@ int Why(ServerCommand& self, const std::string& name) {
   if (!meant.ok()) return FailToFind(self, meant.status());
   const wire::native::JobStatus& job = *meant;
   // Also when all seems well: of a collective that hangs the server knows nothing.
-  const std::vector<observe::StackSnapshot> snapshots =
+  const TakenSnapshots taken =
       TakeSnapshots(self.coordinator(), job, std::min(self.timeout(), kStacksTimeout));
+  if (!taken.refused.ok()) {
+    self.Say(absl::StrCat("stacks are left out: ", std::string(taken.refused.message())));
+  }
+  const std::vector<observe::StackSnapshot>& snapshots = taken.all;
   const std::vector<observe::DataWait> data = DataWaitsAt(self.coordinator(), job, self.timeout());
   const observe::Verdict verdict = observe::Diagnose(job, snapshots, data).verdict;
   self.out() << (self.json() ? observe::WhyJson(job, snapshots, data)

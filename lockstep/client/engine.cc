@@ -38,6 +38,7 @@ class Engine::Caller : public LoopDriver::Waiter {
 
 std::shared_ptr<Engine> Engine::Start(Options options) {
   options.machine.seed = runtime::RandomNumber();
+  options.machine.id_seeds = {runtime::RandomNumber(), runtime::RandomNumber()};
   options.machine.server = runtime::ToString(options.address);
   std::shared_ptr<Engine> engine(new Engine(std::move(options)));
   engine->shell_.loop().Post([engine] {

@@ -62,7 +62,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
     link::LinkOptions link;
   };
 
-  // The machine's seed is drawn here.
+  // The machine's seeds are drawn here.
   static std::shared_ptr<Engine> Start(Options options);
 
   // Blocks; wakes every 50 ms to ask `interrupted`. `started` is given what cancels it. Returns

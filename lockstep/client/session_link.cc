@@ -18,6 +18,14 @@ constexpr absl::Duration kGoodLink = absl::Seconds(1);
 constexpr int kAttemptsOfBadLink = 2;
 static_assert(kAttemptsOfBadLink > 0);  // with none the next dial would come at once
 
+// splitmix64, which maps states to numbers one to one: none of their bits is lost.
+uint64_t Draw(uint64_t& state) {
+  uint64_t z = (state += 0x9e3779b97f4a7c15);
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+  return z ^ (z >> 31);
+}
+
 }  // namespace
 
 std::string WaitText(absl::Duration duration) {
@@ -26,21 +34,17 @@ std::string WaitText(absl::Duration duration) {
 }
 
 SessionLink::SessionLink(Options options)
-    : options_(std::move(options)), random_(options_.seed), id_(16, '\0'), state_(Down{}) {
+    : options_(std::move(options)),
+      random_(options_.seed),
+      random_ids_(options_.id_seeds),
+      id_(16, '\0'),
+      state_(Down{}) {
   DrawId();
-}
-
-// splitmix64
-uint64_t SessionLink::Draw() {
-  uint64_t z = (random_ += 0x9e3779b97f4a7c15);
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-  return z ^ (z >> 31);
 }
 
 void SessionLink::DrawId() {
   for (size_t half = 0; half < 2; ++half) {
-    const uint64_t bits = Draw();
+    const uint64_t bits = Draw(random_ids_[half]);
     for (size_t byte = 0; byte < 8; ++byte) {
       id_[8 * half + byte] = static_cast<char>(bits >> (8 * byte));
     }
@@ -102,7 +106,7 @@ bool SessionLink::Lost(Time now, const absl::Status& why) {
   const absl::Duration whole =
       std::min(options_.backoff_first * (int64_t{1} << doublings), options_.backoff_last);
   const double part =
-      0.5 + 0.5 * static_cast<double>(Draw() >> 11) / static_cast<double>(1ull << 53);
+      0.5 + 0.5 * static_cast<double>(Draw(random_) >> 11) / static_cast<double>(1ull << 53);
   state_ = Down{.redial_at = now + whole * part};
   return false;
 }

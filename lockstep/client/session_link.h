@@ -2,6 +2,7 @@
 // Pure.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <variant>
@@ -33,7 +34,10 @@ class SessionLink {
     absl::Duration grace;  // from the loss of the server until it is given up
     absl::Duration backoff_first;
     absl::Duration backoff_last;
-    uint64_t seed = 0;  // of the session's id and the jitter
+    uint64_t seed = 0;  // of the jitter
+    // Of the ids, each half its own. Whoever knows the id of a session can speak for it, so in
+    // production these are as many random bits as an id has.
+    std::array<uint64_t, 2> id_seeds = {};
   };
 
   explicit SessionLink(Options options);
@@ -93,12 +97,12 @@ class SessionLink {
     absl::Status why;
   };
 
-  uint64_t Draw();
   void DrawId();
   Time GraceEnd() const;
 
   const Options options_;
   uint64_t random_;
+  std::array<uint64_t, 2> random_ids_;
   std::string id_;  // 16 bytes
   std::variant<Down, Dialing, Opening, Open, Ended> state_;
   bool opened_once_ = false;  // under this id

@@ -1,5 +1,8 @@
 #include "lockstep/client/session_link.h"
 
+#include <array>
+#include <string>
+
 #include "gtest/gtest.h"
 #include "lockstep/wire/native/error_reply.h"
 
@@ -42,6 +45,22 @@ TEST(SessionLink, KeepsItsIdOverLinksAndDrawsAnotherToBeginAnew) {
   const auto third = link.Ready(3);
   EXPECT_FALSE(third.resume);
   EXPECT_NE(third.session.data, first.session.data);
+}
+
+// An id is what a session is resumed by: nobody may work it out.
+TEST(SessionLink, ItsIdsSayNothingOfEachOtherAndTheJitterNothingOfThem) {
+  const auto id = [](uint64_t seed, std::array<uint64_t, 2> id_seeds) {
+    SessionLink link({.server = "h:1", .seed = seed, .id_seeds = id_seeds});
+    link.Start(kStart);
+    return link.Ready(1).session.data;
+  };
+  const std::string first = id(7, {1, 2});
+  ASSERT_EQ(first.size(), 16);
+  EXPECT_EQ(id(8, {1, 2}), first) << "the jitter has a seed of its own";
+  const std::string other_end = id(7, {1, 3});
+  EXPECT_EQ(other_end.substr(0, 8), first.substr(0, 8));
+  EXPECT_NE(other_end.substr(8), first.substr(8)) << "half an id does not give the other half";
+  EXPECT_NE(id(7, {3, 2}).substr(0, 8), first.substr(0, 8));
 }
 
 TEST(SessionLink, DialsAtOnceOnlyAfterALinkThatLasted) {

@@ -1,6 +1,7 @@
 // What a client says in its session, and when. Pure. The shell is engine.h.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -58,8 +59,9 @@ class SessionMachine {
     size_t client_call_bytes_max = size_t{512} << 20;
     // One request; until the server says what it takes.
     size_t message_bytes_max = size_t{64} << 20;
-    // The session's id and the jitter come from it: random in production.
+    // As SessionLink::Options.
     uint64_t seed = 0;
+    std::array<uint64_t, 2> id_seeds = {};
   };
 
   // What is to be done, in the order of the fields.

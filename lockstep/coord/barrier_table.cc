@@ -212,6 +212,12 @@ void BarrierTable::Cancel(const CancelBarrier& request, Effects& out) {
   if (!is_current) return out.Fail(call, errors_.WrongCounterToCancel(request, current));
   // The right instance, but a verdict never changes (4).
   if (open == nullptr) return out.Fail(call, errors_.AlreadyOver({request.id, current}));
+  if (request.caller.standing == Standing::kTask) {
+    const Participants& participants = open->gathering->participants();
+    if (ErrorPtr refusal = errors_.OfListed(open->ref(), participants, request.member)) {
+      return out.Fail(call, refusal);
+    }
+  }
   End(*open, errors_.Cancelled(open->ref(), *open->gathering, request.member), out);
   out.Succeed(call);
   kept_.ForgetOldest();

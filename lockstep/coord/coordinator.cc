@@ -9,6 +9,7 @@
 #include "lockstep/base/limits.h"
 #include "lockstep/coord/attempt.h"
 #include "lockstep/coord/job_record.h"
+#include "lockstep/coord/key_rights.h"
 
 namespace lockstep::coord {
 namespace {
@@ -205,6 +206,9 @@ void Coordinator::Run(Time now, Request& request, Effects& out) {
   std::optional<Wait> wait = WaitOf(request);
   std::optional<MemberIndex> member = attempts_.current().membership().Find(caller.incarnation);
   if constexpr (requires { request.member; }) member = request.member;
+  if (ErrorPtr refusal = CheckKeys(std::as_const(request), member)) {
+    return out.Fail(caller.call, std::move(refusal));
+  }
   if constexpr (!Request::kTraits.in_session) {
     attempts_.current().Handle(now, std::move(request), out);
   } else {

@@ -60,6 +60,7 @@ constexpr NamedReason kReasons[] = {
     {Reason::kNoPreemption, "no_preemption"},
     {Reason::kWrongAttempt, "wrong_attempt"},
     {Reason::kConditionFailed, "condition_failed"},
+    {Reason::kNotPermitted, "not_permitted"},
     {Reason::kInvalidArgument, "invalid_argument"},
     {Reason::kMemoryMax, "memory_max"},
     {Reason::kLimitExceeded, "limit_exceeded"},

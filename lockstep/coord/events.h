@@ -19,6 +19,16 @@
 
 namespace lockstep::coord {
 
+// What a caller may do, as its token says (docs/security.md).
+enum class Standing : uint8_t {
+  // Everything. So may all who need no token: the kernel knows them, or the network is safe.
+  kOperator,
+  // Everything in its job, but with Lockstep's own keys (key_rights.h).
+  kLauncher,
+  // That, for itself and what dies with its host.
+  kTask,
+};
+
 // Who asks, as every request but the registration says it.
 struct Caller {
   CallId call;
@@ -32,6 +42,7 @@ struct Caller {
   SessionId session;
   // Of the request within its session, from 1 up; a repeated number is a retry.
   uint64_t number = 0;
+  Standing standing = Standing::kOperator;
 
   bool native() const { return !session.none(); }  // whether it came through the native listener
 };

@@ -6,8 +6,19 @@
 #include "absl/strings/str_cat.h"
 #include "lockstep/coord/key_checks.h"
 #include "lockstep/coord/key_name.h"
+#include "lockstep/coord/key_rights.h"
 
 namespace lockstep::coord {
+namespace {
+
+// Past the keys that are hidden from the caller, which all lie together.
+void SkipHidden(const KeyTable::Keys& keys, const Caller& caller,
+                KeyTable::Keys::const_iterator& it) {
+  if (it == keys.end() || SeesHidden(caller) || !IsHidden(it->first)) return;
+  it = keys.lower_bound(kHiddenKeysEnd);
+}
+
+}  // namespace
 
 ErrorPtr ReadDirectory(const KeyTable& table, const CoordinatorOptions& options,
                        const ListKeys& request, KeysListed& listed) {
@@ -26,6 +37,9 @@ ErrorPtr ReadDirectory(const KeyTable& table, const CoordinatorOptions& options,
   listed.revision = table.revision();
   size_t bytes = 0;
   for (; it != keys.end() && absl::StartsWith(it->first, prefix); ++it) {
+    // Who may read a part of what is hidden has named it: then the whole list is of that.
+    if (all) SkipHidden(keys, request.caller, it);
+    if (it == keys.end()) break;
     // Counted before it is taken: the page ends before the entry that is too much.
     bytes += it->first.size() + it->second->value.size();
     const bool long_page = native && listed.entries.size() == options.page_entries_max;
@@ -71,6 +85,8 @@ ErrorPtr ReadSnapshot(const KeyTable& table, const CoordinatorOptions& options,
   // The key without a name was taken above already.
   auto it = directory.empty() ? keys.upper_bound("") : keys.lower_bound(prefix);
   for (; it != keys.end() && absl::StartsWith(it->first, prefix); ++it) {
+    if (directory.empty()) SkipHidden(keys, request.caller, it);
+    if (it == keys.end()) break;
     // Taken before it is checked: one value alone may exceed page_bytes_max.
     take(*it);
     const bool many = all.changes.size() > options.page_entries_max;

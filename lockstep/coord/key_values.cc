@@ -9,6 +9,7 @@
 #include "lockstep/coord/key_checks.h"
 #include "lockstep/coord/key_lists.h"
 #include "lockstep/coord/key_name.h"
+#include "lockstep/coord/key_rights.h"
 
 namespace lockstep::coord {
 namespace {
@@ -287,9 +288,9 @@ bool KeyValues::Watch(const WatchKeys& request, bool may_wait, Effects& out) {
   const bool known =
       request.after > 0 && request.after >= watch_.floor() && request.after <= table_.revision();
   if (known) {
-    KeysChanged changed =
-        watch_.Since(directory.view(), request.after, table_.revision(),
-                     [this](absl::string_view key) { return table_.Lookup(key); });
+    KeysChanged changed = watch_.Since(
+        directory.view(), request.after, table_.revision(),
+        [this](absl::string_view key) { return table_.Lookup(key); }, SeesHidden(request.caller));
     if (!changed.changes.empty()) {
       out.Succeed(call, std::move(changed));
       return true;
@@ -301,7 +302,7 @@ bool KeyValues::Watch(const WatchKeys& request, bool may_wait, Effects& out) {
             CheckWait(options_, waits_, wait_bytes(), request.caller, KeyWatch::CostOf(request))) {
       out.Fail(call, error);
     } else {
-      watch_.Park(call, directory.view(), moves_on);
+      watch_.Park(call, directory.view(), moves_on, SeesHidden(request.caller));
     }
     return true;
   }

@@ -6,8 +6,17 @@
 #include "absl/container/flat_hash_set.h"
 #include "lockstep/base/check.h"
 #include "lockstep/coord/key_name.h"
+#include "lockstep/coord/key_rights.h"
 
 namespace lockstep::coord {
+namespace {
+
+std::vector<KeyValue> WithoutHidden(std::vector<KeyValue> changes) {
+  std::erase_if(changes, [](const KeyValue& change) { return IsHidden(change.key); });
+  return changes;
+}
+
+}  // namespace
 
 void KeyWatch::Note(absl::string_view key, const StoredKeyPtr& stored, int64_t revision) {
   LOCKSTEP_DCHECK(changes_.empty() || changes_.back().revision <= revision);
@@ -51,18 +60,30 @@ void KeyWatch::Publish(Effects& out) {
   unpublished_.clear();
   // In the order of directories, so that effects do not depend on how the table lies.
   for (const auto& [directory, changes] : told) {
-    const Slot& slot = *slots_.find(directory);
+    Slot& slot = *slots_.find(directory);
+    // Only of all keys are some hidden: below a directory either all are, or none.
+    const bool has_hidden = directory.empty();
+    const std::vector<KeyValue> others =
+        has_hidden ? WithoutHidden(changes) : std::vector<KeyValue>();
+    Watchers stay;
     for (CallId call : slot.second) {
+      const auto watcher = calls_.find(call);
+      const auto& seen = has_hidden && !watcher->second.sees_hidden ? others : changes;
+      if (seen.empty()) {
+        stay.insert(call);
+        continue;
+      }
       // A watcher hears of one batch and asks again.
-      calls_.erase(call);
-      out.Succeed(call, KeysChanged{.changes = changes, .revision = revision});
+      calls_.erase(watcher);
+      out.Succeed(call, KeysChanged{.changes = seen, .revision = revision});
     }
-    Drop(slot);
+    slot.second = std::move(stay);
+    if (slot.second.empty()) Drop(slot);
   }
 }
 
 KeysChanged KeyWatch::Since(absl::string_view directory, int64_t after, int64_t current,
-                            KeyLookup lookup) const {
+                            KeyLookup lookup, bool sees_hidden) const {
   LOCKSTEP_DCHECK(after >= floor_ && after <= current);  // (1)
   KeysChanged changed{.revision = current};
   auto begin =
@@ -73,6 +94,7 @@ KeysChanged KeyWatch::Since(absl::string_view directory, int64_t after, int64_t 
   for (auto it = changes_.end(); it != begin;) {
     --it;
     if (!IsAtOrBelow(it->key, directory) || !seen.insert(it->key).second) continue;
+    if (directory.empty() && !sees_hidden && IsHidden(it->key)) continue;
     const StoredKeyPtr stored = lookup(it->key);
     changed.changes.push_back({it->key, stored ? ValueOf(stored) : nullptr, it->revision});
   }
@@ -91,7 +113,7 @@ KeysChanged KeyWatch::Since(absl::string_view directory, int64_t after, int64_t 
   return changed;
 }
 
-void KeyWatch::Park(CallId call, absl::string_view directory, bool moves_on) {
+void KeyWatch::Park(CallId call, absl::string_view directory, bool moves_on, bool sees_hidden) {
   LOCKSTEP_DCHECK(!calls_.contains(call));
   auto [slot, is_new] = slots_.try_emplace(directory);
   if (is_new) {
@@ -99,7 +121,7 @@ void KeyWatch::Park(CallId call, absl::string_view directory, bool moves_on) {
     directory_bytes_ += directory.size();
   }
   slot->second.insert(call);
-  calls_[call] = {&*slot, moves_on};
+  calls_[call] = {&*slot, moves_on, sees_hidden};
 }
 
 void KeyWatch::Drop(const Slot& slot) {

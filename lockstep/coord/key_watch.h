@@ -22,6 +22,9 @@ namespace lockstep::coord {
 // Remembers which keys changed at which revision, not what they held: who is behind gets each key
 // that changed once, as it is now. Values that nobody can read any more are not kept for it.
 //
+// A watcher of all keys may be one that does not see the hidden ones (key_rights.h): for it they do
+// not change.
+//
 // A watcher is parked under what it watches. A change looks up only those directories of its key
 // that somebody watches, so that it costs nothing to watch elsewhere.
 //
@@ -45,10 +48,10 @@ class KeyWatch {
 
   // What changed at or below `directory` after the revision `after`, which is not below `floor()`.
   // `current` is the store's revision.
-  KeysChanged Since(absl::string_view directory, int64_t after, int64_t current,
-                    KeyLookup lookup) const;
+  KeysChanged Since(absl::string_view directory, int64_t after, int64_t current, KeyLookup lookup,
+                    bool sees_hidden = true) const;
   // `moves_on`: it wants to hear of the next attempt's keys as well.
-  void Park(CallId call, absl::string_view directory, bool moves_on);
+  void Park(CallId call, absl::string_view directory, bool moves_on, bool sees_hidden = true);
 
   // The caller left. False when it does not watch.
   bool Forget(CallId call);
@@ -79,6 +82,7 @@ class KeyWatch {
   struct Watcher {
     Slot* slot = nullptr;
     bool moves_on = false;
+    bool sees_hidden = true;
   };
 
   void Drop(const Slot& slot);

@@ -25,6 +25,28 @@ bool Concerns(const NotifyPreemption& request, const PreemptionNotice& notice) {
   return request.source == kOperator || request.source == notice.source;
 }
 
+bool AreOn(const std::vector<MemberIndex>& host, const std::vector<MemberIndex>& members) {
+  // Without subjects it is about everybody.
+  return !members.empty() &&
+         std::includes(host.begin(), host.end(), members.begin(), members.end());
+}
+
+// The member and those on its host, as members and launchers say it; sorted.
+std::vector<MemberIndex> OnHostOf(const JobRecord& job, MemberIndex member) {
+  const std::string& said = job.places[member.value()].host;
+  const std::string& reported = job.processes[member.value()].host;
+  const auto is_there = [&](const std::string& host) {
+    return !host.empty() && (host == said || host == reported);
+  };
+  std::vector<MemberIndex> there;
+  for (int32_t i = 0; i < job.options.size; ++i) {
+    if (i == member.value() || is_there(job.places[i].host) || is_there(job.processes[i].host)) {
+      there.emplace_back(i);
+    }
+  }
+  return there;
+}
+
 Time DeathOf(Time now, const NotifyPreemption& request) {
   if (!request.left) return Time::Infinite();
   return now + std::max(*request.left, absl::ZeroDuration());
@@ -89,6 +111,9 @@ ErrorPtr PreemptionNotices::Check(const NotifyPreemption& request,
                      absl::StrCat(job_.Name(member), " is not in job '", job_.options.job,
                                   "', which has the members ", job_.roles().NameMembers()));
   }
+  if (request.caller.standing == Standing::kTask) {
+    if (ErrorPtr refusal = CheckTask(request, state)) return refusal;
+  }
   if (request.act != NotifyPreemption::Act::kNotify) {
     // Whether a notice is concerned is for `Extend` and `Withdraw` to find out.
     if (IsOpen(state)) return nullptr;
@@ -101,6 +126,34 @@ ErrorPtr PreemptionNotices::Check(const NotifyPreemption& request,
                    absl::StrCat(NameOfPreemption(state), " has ", state.notices.size(),
                                 " notices already, which is the limit preempt_notices_max; "
                                 "nothing was changed"));
+}
+
+ErrorPtr PreemptionNotices::CheckTask(const NotifyPreemption& request,
+                                      const PreemptionState& state) const {
+  const auto refused = [](std::string text) {
+    return MakeError(absl::StatusCode::kPermissionDenied, Reason::kNotPermitted, std::move(text));
+  };
+  if (!request.member) {
+    return refused("a token of role task gives notice of its own member's preemption: join first");
+  }
+  if (request.source == kOperator) {
+    return refused("a token of role task may not speak as 'operator': name another source");
+  }
+  const std::vector<MemberIndex> host = OnHostOf(job_, *request.member);
+  const std::string remedy =
+      absl::StrCat(" than ", job_.Name(*request.member),
+                   " and the members on its host, which takes a token of role launch or operator");
+  if (request.act == NotifyPreemption::Act::kNotify) {
+    if (AreOn(host, request.subjects)) return nullptr;
+    return refused(absl::StrCat("this notice is about other members", remedy));
+  }
+  for (const PreemptionNotice& notice : state.notices) {
+    if (Concerns(request, notice) && !AreOn(host, notice.subjects)) {
+      return refused(
+          absl::StrCat("the notice of ", notice.source, " is about other members", remedy));
+    }
+  }
+  return nullptr;
 }
 
 std::optional<PreemptionNotice> PreemptionNotices::Note(Time now, const NotifyPreemption& request,

@@ -44,7 +44,8 @@ class PreemptionNotices {
   // Null when the request is lawful in this state. RESOURCE_EXHAUSTED (limit_exceeded): a text is
   // too long, or there are too many notices. INVALID_ARGUMENT (invalid_argument): it does not say
   // its source; (unknown_member): a subject is not of the job. NOT_FOUND (no_preemption): there is
-  // none to extend or to withdraw.
+  // none to extend or to withdraw. PERMISSION_DENIED (not_permitted): a task speaks of others than
+  // itself and the members on its host, or as an operator.
   ErrorPtr Check(const NotifyPreemption& request, const PreemptionState& state) const;
 
   // The request as a notice; nothing when it says what is known, or what is over.
@@ -64,6 +65,8 @@ class PreemptionNotices {
   void Restore(const PreemptionState& state);
 
  private:
+  // Null when the task may speak of all whom the request concerns.
+  ErrorPtr CheckTask(const NotifyPreemption& request, const PreemptionState& state) const;
   void Remember(std::string event);
   bool Seen(const std::string& event) const;
   NoticeChange Changed(PreemptionState next, Severity severity, const std::string& what) const;

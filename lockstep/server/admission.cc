@@ -1,5 +1,6 @@
 #include "lockstep/server/admission.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -57,15 +58,24 @@ absl::StatusOr<link::Rights> Admission::Admit(const link::Greeting& greeting) {
   // By the wall clock, as tokens say it.
   auto claims = keys_->Verify(greeting.token, absl::Now());
   if (!claims.ok()) return claims.status();
-  return link::Rights{.role = claims->role, .job = std::move(claims->job)};
+  return link::Rights{.role = claims->role, .job = std::move(claims->job), .until = claims->until};
 }
 
-absl::StatusOr<std::string> Admission::TaskToken(const std::string& job) const {
-  if (keys_ == nullptr) return std::string();
-  return keys_->Sign({.role = wire::native::Role::kTask,
-                      .job = job,
-                      .until = absl::Now() + kTaskTokenLasts,
-                      .key = {}});
+absl::StatusOr<Admission::TaskToken> Admission::MakeTaskToken(const std::string& job,
+                                                              absl::Time until) const {
+  if (keys_ == nullptr) return TaskToken{.token = {}, .lasts = kTaskTokenLasts};
+  const absl::Time now = absl::Now();
+  const absl::Time end = std::min(now + kTaskTokenLasts, until);
+  if (end <= now) {
+    return wire::native::WithReason(
+        absl::UnauthenticatedError("the token of this connection has expired meanwhile: create a "
+                                   "new one (`lockstep token create`)"),
+        "token_expired");
+  }
+  auto token =
+      keys_->Sign({.role = wire::native::Role::kTask, .job = job, .until = end, .key = {}});
+  if (!token.ok()) return wire::native::WithReason(token.status(), "invalid_argument");
+  return TaskToken{.token = *std::move(token), .lasts = end - now};
 }
 
 }  // namespace lockstep::server

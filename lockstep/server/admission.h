@@ -36,9 +36,14 @@ class Admission {
   // others can read along), or as TokenKeys::Verify.
   absl::StatusOr<link::Rights> Admit(const link::Greeting& greeting);
 
-  // For the processes of that job; empty: there are no tokens here. INVALID_ARGUMENT: no job can
-  // have that name.
-  absl::StatusOr<std::string> TaskToken(const std::string& job) const;
+  struct TaskToken {
+    std::string token;  // empty: there are no tokens here
+    absl::Duration lasts;
+  };
+  // For the processes of that job. Lasts kTaskTokenLasts, but not beyond `until`, when the token of
+  // who asks for it expires. INVALID_ARGUMENT (`invalid_argument`): no job can have that name.
+  // UNAUTHENTICATED (`token_expired`): it has expired.
+  absl::StatusOr<TaskToken> MakeTaskToken(const std::string& job, absl::Time until) const;
   static constexpr absl::Duration kTaskTokenLasts = absl::Hours(24);
 
  private:

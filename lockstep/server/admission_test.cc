@@ -133,5 +133,32 @@ TEST_F(AdmissionTest, AFileOfKeysThatOthersCanReadIsRefused) {
   EXPECT_THAT(std::string(made.status().message()), HasSubstr("chmod 600"));
 }
 
+// A launcher cannot prolong its own time by way of its processes.
+TEST_F(AdmissionTest, TheTokenOfATaskLastsNoLongerThanTheLaunchers) {
+  WriteKeys(*auth::TokenKeys::NewKey());
+  const auto admission = Load(true);
+  const absl::Time until = absl::FromUnixSeconds(absl::ToUnixSeconds(absl::Now()) + 600);
+  const auto made = admission->MakeTaskToken("digits", until);
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_LE(made->lasts, absl::Seconds(600));
+  EXPECT_GT(made->lasts, absl::Seconds(500));
+  link::Greeting greeting = kFar;
+  greeting.token = made->token;
+  const auto rights = admission->Admit(greeting);
+  ASSERT_TRUE(rights.ok()) << rights.status();
+  EXPECT_EQ(rights->role, Role::kTask);
+  EXPECT_EQ(rights->until, until);
+
+  EXPECT_EQ(admission->MakeTaskToken("digits", absl::InfiniteFuture())->lasts,
+            Admission::kTaskTokenLasts);
+  EXPECT_EQ(wire::native::ReasonOf(
+                admission->MakeTaskToken("digits", absl::Now() - absl::Seconds(1)).status()),
+            "token_expired");
+  EXPECT_EQ(wire::native::ReasonOf(
+                admission->MakeTaskToken("no\nsuch job", absl::InfiniteFuture()).status()),
+            "invalid_argument");
+  EXPECT_EQ(Load(false)->MakeTaskToken("digits", until)->token, "");
+}
+
 }  // namespace
 }  // namespace lockstep::server

@@ -111,7 +111,10 @@ void DataHost::TakeUp(link::Request request, link::Responder responder) {
     }
     case native::KindOf<native::OpenIteration>::kKind:
       return TakeAs<native::OpenIteration>(request, std::move(responder),
-                                           [](const auto&) { return [] {}; });
+                                           [&](dispatch::OpenIteration& open) {
+                                             open.job = request.rights.job;
+                                             return [] {};
+                                           });
     case native::KindOf<native::ConsumerPoll>::kKind:
       ++counters_.polls_of_consumers;
       return TakeAs<native::ConsumerPoll>(
@@ -218,25 +221,29 @@ void DataHost::ConsumerSpeaks(link::LinkId link, const ConsumerKey& key) {
   ends_.Speaks(key.first, key.second);
 }
 
-void DataHost::ProcessEnded(const std::string& host, int64_t pid) {
-  TakeEnd(host, pid, EndOf::kProcess);
-}
-
-void DataHost::MemberLost(const std::string& host, int64_t pid) {
-  TakeEnd(host, pid, EndOf::kMember);
-}
-
-void DataHost::TakeEnd(const std::string& host, int64_t pid, EndOf what) {
+void DataHost::ProcessEnded(const std::string& job, const link::Rights& rights,
+                            const std::string& host, int64_t pid) {
   for (const dispatch::ConsumerProcess& one : dispatcher_->Processes()) {
     if (one.host != host || one.pid != pid) continue;
-    if (!speakers_.HasLink(ConsumerKey(one.iteration, one.consumer))) {
-      Handle(dispatch::ConsumerEnded{one.iteration, one.consumer, one.life});
-    } else if (what == EndOf::kProcess) {
-      // Its link will end, unless another process has its number by now.
-      ends_.ReportEnded(host, pid);
-    } else {
-      ends_.ReportLost(host, pid);
-    }
+    if (one.job == job || (one.job.empty() && rights.job.empty())) TakeEnd(one, EndOf::kProcess);
+  }
+}
+
+void DataHost::MemberLost(const std::string& job, const std::string& host, int64_t pid) {
+  for (const dispatch::ConsumerProcess& one : dispatcher_->Processes()) {
+    if (one.host != host || one.pid != pid) continue;
+    if (one.job == job || one.job.empty()) TakeEnd(one, EndOf::kMember);
+  }
+}
+
+void DataHost::TakeEnd(const dispatch::ConsumerProcess& process, EndOf what) {
+  if (!speakers_.HasLink(ConsumerKey(process.iteration, process.consumer))) {
+    Handle(dispatch::ConsumerEnded{process.iteration, process.consumer, process.life});
+  } else if (what == EndOf::kProcess) {
+    // Its link will end, unless another process has its number by now.
+    ends_.ReportEnded(process);
+  } else {
+    ends_.ReportLost(process);
   }
 }
 

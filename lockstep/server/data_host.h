@@ -69,11 +69,14 @@ class DataHost {
   void Ended(link::LinkId link);
   // Whether a worker or consumer speaks over it.
   bool Holds(link::LinkId link) const { return speakers_.IsUsed(link); }
-  // Whoever started the process says that it has ended.
-  void ProcessEnded(const std::string& host, int64_t pid);
-  // A job has lost the member that the process was. It is taken to have ended too, unless it is
+  // A process of the job has ended, says a caller with these rights: only a consumer of that job
+  // loses its place. Of which job a consumer without a token is, nobody knows, so that takes a
+  // caller who speaks for all jobs.
+  void ProcessEnded(const std::string& job, const link::Rights& rights, const std::string& host,
+                    int64_t pid);
+  // The job has lost the member that the process was. It is taken to have ended too, unless it is
   // heard here all the same: a consumer that lives keeps its place.
-  void MemberLost(const std::string& host, int64_t pid);
+  void MemberLost(const std::string& job, const std::string& host, int64_t pid);
 
   // What the journal had of it; then, when all has been given, `Resume`.
   void Restore(const wire::store::ReadData& record);
@@ -106,7 +109,7 @@ class DataHost {
   void ConsumerSpeaks(link::LinkId link, const ConsumerKey& key);
   // Who says that the process has ended, when the link of its consumer stands.
   enum class EndOf { kProcess, kMember };
-  void TakeEnd(const std::string& host, int64_t pid, EndOf what);
+  void TakeEnd(const dispatch::ConsumerProcess& process, EndOf what);
   absl::Status CheckRoom(const dispatch::OpenIteration& request) const;
   absl::Status CheckRoom(const dispatch::WorkerPoll& request) const;
   template <class Event>

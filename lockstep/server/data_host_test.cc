@@ -59,7 +59,7 @@ class DataHostTest : public ::testing::Test {
     loop_.io().poll();
   }
   template <class M>
-  uint64_t Ask(const M& message, link::LinkId link = link::LinkId(1)) {
+  uint64_t Ask(const M& message, link::LinkId link = link::LinkId(1), std::string job = "") {
     constexpr auto kKind = native::KindOf<M>::kKind;
     const uint64_t id = ++last_;
     host_.Take({.link = link,
@@ -67,7 +67,8 @@ class DataHostTest : public ::testing::Test {
                 .kind = kKind,
                 .payload = native::Encode(message),
                 .who = "test",
-                .peer = "127.0.0.1:1"},
+                .peer = "127.0.0.1:1",
+                .rights = {.role = native::Role::kTask, .job = std::move(job)}},
                link::Responder(answers_, link, kKind, id));
     return id;
   }
@@ -80,7 +81,8 @@ class DataHostTest : public ::testing::Test {
                                        .definition = {native::EncodeDefinition(definition)}});
   }
   // Of an iteration in exact order with one place, over the link.
-  uint64_t Open(const std::string& consumer, uint64_t life, int64_t pid, link::LinkId link) {
+  uint64_t Open(const std::string& consumer, uint64_t life, int64_t pid, link::LinkId link,
+                std::string job = "") {
     const native::IterationSpec spec = {
         .name = "i", .dataset = 1, .mode = native::ReadingMode::kExact, .consumers = 1};
     const uint64_t id = Ask(native::OpenIteration{.spec = spec,
@@ -89,7 +91,7 @@ class DataHostTest : public ::testing::Test {
                                                   .index = 0,
                                                   .host = "elsewhere",
                                                   .pid = pid},
-                            link);
+                            link, std::move(job));
     Sync();
     return id;
   }
@@ -196,12 +198,12 @@ TEST_F(DataHostTest, Deliver08_WhomItsJobHasLostIsReplacedAtOnce) {
   ASSERT_TRUE(Succeeded(Open("a", 1, 4711, link::LinkId(2))));
   EXPECT_EQ(native::ReasonOf(Refusal(Open("b", 2, 4712, link::LinkId(3)))), "consumer_index_taken");
   host_.Ended(link::LinkId(2));
-  host_.MemberLost("elsewhere", 1);  // another one
+  host_.MemberLost("digits", "elsewhere", 1);  // another one
   EXPECT_EQ(native::ReasonOf(Refusal(Open("b", 2, 4712, link::LinkId(3)))), "consumer_index_taken");
-  host_.MemberLost("elsewhere", 4711);
+  host_.MemberLost("digits", "elsewhere", 4711);
   EXPECT_TRUE(Succeeded(Open("b", 2, 4712, link::LinkId(3))));
   // The job may be quicker than the link.
-  host_.MemberLost("elsewhere", 4712);
+  host_.MemberLost("digits", "elsewhere", 4712);
   EXPECT_EQ(native::ReasonOf(Refusal(Open("c", 3, 4713, link::LinkId(4)))), "consumer_index_taken");
   host_.Ended(link::LinkId(3));
   EXPECT_TRUE(Succeeded(Open("c", 3, 4713, link::LinkId(4))));
@@ -214,13 +216,45 @@ TEST_F(DataHostTest, Deliver08_WhoIsHeardAfterItsJobLostItKeepsItsPlace) {
   ASSERT_TRUE(Succeeded(opened));
   const auto reply = native::Decode<native::OpenIterationReply>(answers_->of.at(opened).bytes);
   ASSERT_TRUE(reply.ok());
-  host_.MemberLost("elsewhere", 4711);
+  host_.MemberLost("digits", "elsewhere", 4711);
   Ask(
       native::ConsumerPoll{
           .iteration = reply->iteration, .consumer = reply->consumer, .life = 1, .number = 1},
       link::LinkId(2));
   host_.Ended(link::LinkId(2));
   EXPECT_EQ(native::ReasonOf(Refusal(Open("b", 2, 4712, link::LinkId(3)))), "consumer_index_taken");
+}
+
+// Host and PID are what processes say of themselves.
+TEST_F(DataHostTest, OnlyTheConsumersOwnJobSaysThatItsProcessHasEnded) {
+  const link::Rights own = {.role = native::Role::kLaunch, .job = "digits"};
+  const link::Rights others = {.role = native::Role::kLaunch, .job = "other"};
+  Register("a", 100);
+  Sync();
+  ASSERT_TRUE(Succeeded(Open("a", 1, 4711, link::LinkId(2), "digits")));
+  const auto is_free = [&](uint64_t life) {
+    return Succeeded(Open("b", life, 4712, link::LinkId(3), "digits"));
+  };
+  // Nor does it count once the link has ended.
+  host_.ProcessEnded("other", others, "elsewhere", 4711);
+  host_.Ended(link::LinkId(2));
+  EXPECT_FALSE(is_free(2));
+  host_.ProcessEnded("other", others, "elsewhere", 4711);
+  host_.MemberLost("other", "elsewhere", 4711);
+  EXPECT_FALSE(is_free(2));
+  host_.ProcessEnded("digits", own, "elsewhere", 4711);
+  EXPECT_TRUE(is_free(2));
+}
+
+TEST_F(DataHostTest, OfAConsumerWithoutATokenOnlyWhoSpeaksForAllJobsSaysSo) {
+  Register("a", 100);
+  Sync();
+  ASSERT_TRUE(Succeeded(Open("a", 1, 4711, link::LinkId(2))));
+  host_.Ended(link::LinkId(2));
+  host_.ProcessEnded("digits", {.role = native::Role::kLaunch, .job = "digits"}, "elsewhere", 4711);
+  EXPECT_FALSE(Succeeded(Open("b", 2, 4712, link::LinkId(3))));
+  host_.ProcessEnded("digits", {}, "elsewhere", 4711);
+  EXPECT_TRUE(Succeeded(Open("b", 2, 4712, link::LinkId(3))));
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <utility>
+#include <tuple>
 
 #include "lockstep/data/dispatch/dispatcher.h"
 #include "lockstep/platform/runtime/loop.h"
@@ -31,9 +31,9 @@ class DataProcessEnds {
   DataProcessEnds(runtime::Loop& loop, ProcessOf process_of, Ended ended);
 
   // Its launcher says that the process has ended, in which a consumer runs whose link stands.
-  void ReportEnded(const std::string& host, int64_t pid) { Report(ended_, host, pid); }
+  void ReportEnded(const dispatch::ConsumerProcess& process) { Report(ended_, process); }
   // A job has lost the member that the process was: it counts unless the process is heard again.
-  void ReportLost(const std::string& host, int64_t pid) { Report(lost_, host, pid); }
+  void ReportLost(const dispatch::ConsumerProcess& process) { Report(lost_, process); }
 
   // The consumer is open: a new process may have the PID of one that ended.
   void Opened(dispatch::IterationId iteration, dispatch::ConsumerId consumer);
@@ -44,8 +44,12 @@ class DataProcessEnds {
   void LinkEnded(const dispatch::ConsumerProcess& process);
 
  private:
-  using Process = std::pair<std::string, int64_t>;  // host and PID
-  static void Report(std::set<Process>& to, const std::string& host, int64_t pid);
+  // Job, host and PID: the job is what a token says, the others what processes say of themselves.
+  using Process = std::tuple<std::string, std::string, int64_t>;
+  static Process KeyOf(const dispatch::ConsumerProcess& process) {
+    return {process.job, process.host, process.pid};
+  }
+  static void Report(std::set<Process>& to, const dispatch::ConsumerProcess& process);
 
   const ProcessOf process_of_;
   const Ended is_ended_;

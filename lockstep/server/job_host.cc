@@ -29,6 +29,16 @@ CallId SignOfLife(const coord::Event& event) {
   return {};
 }
 
+// Who calls by TLS may be on any host: a stock client is a task, as others are by their token.
+coord::Event AsTask(coord::Event event) {
+  std::visit(
+      [](auto& e) {
+        if constexpr (requires { e.caller; }) e.caller.standing = coord::Standing::kTask;
+      },
+      event);
+  return event;
+}
+
 }  // namespace
 
 JobHost::JobHost(runtime::Loop& loop, coord::CoordinatorOptions coordinator, CommitQueue& commits,
@@ -38,8 +48,10 @@ JobHost::JobHost(runtime::Loop& loop, coord::CoordinatorOptions coordinator, Com
     : coordinator_(std::move(coordinator)),
       counters_(counters),
       listener_(
-          loop, WithJob(std::move(listener), options(), memory),
-          [this](coord::Event event) { Handle(std::move(event)); },
+          loop, WithJob(listener, options(), memory),
+          [this, by_tls = listener.tls.has_value()](coord::Event event) {
+            Handle(by_tls ? AsTask(std::move(event)) : std::move(event));
+          },
           [this] { return coordinator_.service_incarnation(); },
           [this](std::string text) { spdlog::warn("job '{}': {}", name(), text); }),
       stores_(loop, stores, commits, name(), size(), TellersOfStores(), &memory),

@@ -42,6 +42,11 @@ absl::Status Invalid(std::string text) {
   return WithReason(absl::InvalidArgumentError(std::move(text)), "invalid_argument");
 }
 
+absl::Status Unknown(const std::string& job, const std::string& others) {
+  return WithReason(absl::NotFoundError(absl::StrCat("this server has no job '", job, "'", others)),
+                    "unknown_job");
+}
+
 coord::CoordinatorOptions CoordinatorOf(const JobOptions& job, const ServerOptions& server) {
   coord::CoordinatorOptions options = server.coordinator;
   options.job = job.name;
@@ -133,11 +138,12 @@ JobTable::~JobTable() {
 }
 
 std::unique_ptr<JobHost> JobTable::MakeHost(coord::CoordinatorOptions options) {
+  const std::string name = options.job;
   auto host = std::make_unique<JobHost>(loop_, std::move(options), commits_, listener_, feed_,
                                         counters_, memory_, options_.stores, options_.listener,
                                         options_.journal_queue_bytes_max);
-  host->outlet().OnMemberLost([this](const std::string& on, int64_t pid) {
-    if (on_member_lost_) on_member_lost_(on, pid);
+  host->outlet().OnMemberLost([this, name](const std::string& on, int64_t pid) {
+    if (on_member_lost_) on_member_lost_(name, on, pid);
   });
   return host;
 }
@@ -325,9 +331,10 @@ JobHost* JobTable::Find(const std::string& name) const {
   return found == jobs_.end() ? nullptr : found->second.get();
 }
 
-absl::StatusOr<JobHost*> JobTable::Get(const std::string& name) const {
+absl::StatusOr<JobHost*> JobTable::Get(const std::string& name, Others others) const {
   if (JobHost* job = Find(name)) return job;
   if (absl::Status status = set_aside_.Check(name); !status.ok()) return status;
+  if (others == Others::kNotNamed) return Unknown(name, "");
   std::vector<std::string> known;
   for (const auto& [other, job] : jobs_) {
     if (known.size() < kNamesInTextMax) known.push_back(other);
@@ -335,9 +342,7 @@ absl::StatusOr<JobHost*> JobTable::Get(const std::string& name) const {
   std::string text = known.empty() ? "none" : absl::StrJoin(known, ", ");
   if (jobs_.size() > known.size())
     absl::StrAppend(&text, " +", jobs_.size() - known.size(), " more");
-  return WithReason(
-      absl::NotFoundError(absl::StrCat("this server has no job '", name, "'; its jobs: ", text)),
-      "unknown_job");
+  return Unknown(name, absl::StrCat("; its jobs: ", text));
 }
 
 void JobTable::Start(JobHost& job) {
@@ -390,7 +395,8 @@ bool JobTable::Knows(const wire::native::OpenSession& request) const {
   return job != nullptr && session.ok() && job->coordinator().Knows(*session);
 }
 
-absl::StatusOr<NativeJob*> JobTable::Open(const wire::native::OpenSession& request) {
+absl::StatusOr<NativeJob*> JobTable::Open(const wire::native::OpenSession& request,
+                                          const link::Rights& rights) {
   if (JobHost* job = Find(request.job)) {
     const coord::CoordinatorOptions& is = job->options();
     if (!request.resume && request.create_size != 0 && request.create_size != is.size) {
@@ -398,7 +404,17 @@ absl::StatusOr<NativeJob*> JobTable::Open(const wire::native::OpenSession& reque
     }
     return job;
   }
-  if (request.create_size == 0) return Get(request.job).status();
+  if (request.create_size == 0) {
+    return Get(request.job, rights.job.empty() ? Others::kNamed : Others::kNotNamed).status();
+  }
+  if (rights.role == wire::native::Role::kTask) {
+    return WithReason(
+        absl::PermissionDeniedError(absl::StrFormat(
+            "there is no job '%s', and a token of role task may not create it: run `lockstep job "
+            "create`, start the server with --job, or use a token of role launch",
+            request.job)),
+        "not_permitted");
+  }
   auto options = OptionsOf({.job = request.job, .size = request.create_size});
   if (!options.ok()) return options.status();
   return Make(*std::move(options));

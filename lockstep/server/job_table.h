@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "lockstep/base/time.h"
+#include "lockstep/platform/link/rights.h"
 #include "lockstep/platform/runtime/loop.h"
 #include "lockstep/server/commit_queue.h"
 #include "lockstep/server/job_host.h"
@@ -65,16 +66,19 @@ class JobTable {
 
   // Null: there is none.
   JobHost* Find(const std::string& name) const;
-  // The same, or NOT_FOUND (`unknown_job`) with the names that there are.
-  absl::StatusOr<JobHost*> Get(const std::string& name) const;
+  // The same, or NOT_FOUND (`unknown_job`) with the names that there are, for who may know of them.
+  enum class Others { kNamed, kNotNamed };
+  absl::StatusOr<JobHost*> Get(const std::string& name, Others others = Others::kNamed) const;
   // What is told of a job, without its members.
   absl::StatusOr<wire::native::JobStatus> Summary(Time now, const std::string& name) const;
 
   // Whether the job knows this session already.
   bool Knows(const wire::native::OpenSession& request) const;
 
-  // What clients ask for. A job made here expires.
-  absl::StatusOr<NativeJob*> Open(const wire::native::OpenSession& request);
+  // What clients ask for. A job made here expires. PERMISSION_DENIED (`not_permitted`): there is no
+  // such job, and a caller with these rights may not create it.
+  absl::StatusOr<NativeJob*> Open(const wire::native::OpenSession& request,
+                                  const link::Rights& rights);
   // OK also for a job of this shape that is there. Errors as `Add`; INVALID_ARGUMENT: a name or
   // roles that no job may have.
   absl::StatusOr<wire::native::CreateJobReply> Create(const wire::native::CreateJob& request);
@@ -94,8 +98,10 @@ class JobTable {
     on_deleted_ = std::move(function);
   }
 
-  // Called with host and pid of each member that its job has lost, where they are known.
-  void OnMemberLost(JobOutlet::MemberLost function) { on_member_lost_ = std::move(function); }
+  // Called with job, host and pid of each member that a job has lost, where they are known.
+  using MemberLost =
+      std::function<void(const std::string& job, const std::string& host, int64_t pid)>;
+  void OnMemberLost(MemberLost function) { on_member_lost_ = std::move(function); }
 
   // Answers all waits, lets the answers go out and calls `done` on the loop. Nothing is made later.
   void Drain(std::function<void()> done);
@@ -130,7 +136,7 @@ class JobTable {
   RestoredEvents restored_events_;
   SetAsideJobs set_aside_;
   std::function<void(const std::string&, const absl::Status&)> on_deleted_;
-  JobOutlet::MemberLost on_member_lost_;
+  MemberLost on_member_lost_;
   RetiringJobs retiring_;
   runtime::Timer sweep_;
   bool draining_ = false;

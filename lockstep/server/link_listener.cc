@@ -129,16 +129,15 @@ std::string LinkListener::JoinString(const std::string& job) const {
 }
 
 absl::StatusOr<wire::native::CreateTaskTokenReply> LinkListener::CreateTaskToken(
-    const std::string& job) const {
+    const std::string& job, absl::Time until) const {
   if (job.empty()) {
     return wire::native::WithReason(absl::InvalidArgumentError("the token's job is missing"),
                                     "invalid_argument");
   }
-  auto token = admission_->TaskToken(job);
-  if (!token.ok()) return wire::native::WithReason(token.status(), "invalid_argument");
-  return wire::native::CreateTaskTokenReply{
-      .token = *std::move(token),
-      .lasts_us = absl::ToInt64Microseconds(Admission::kTaskTokenLasts)};
+  auto made = admission_->MakeTaskToken(job, until);
+  if (!made.ok()) return made.status();
+  return wire::native::CreateTaskTokenReply{.token = std::move(made->token),
+                                            .lasts_us = absl::ToInt64Microseconds(made->lasts)};
 }
 
 void LinkListener::Remind() {

@@ -46,8 +46,10 @@ class LinkListener {
   const std::string& address() const { return link_->address(); }  // HOST:PORT
   // What a program on another host joins with; `job` may be empty.
   std::string JoinString(const std::string& job) const;
-  // For the processes of a job. INVALID_ARGUMENT: no job can have that name.
-  absl::StatusOr<wire::native::CreateTaskTokenReply> CreateTaskToken(const std::string& job) const;
+  // For the processes of a job, from a launcher whose own token lasts until then. INVALID_ARGUMENT:
+  // no job can have that name; UNAUTHENTICATED (`token_expired`): that is over.
+  absl::StatusOr<wire::native::CreateTaskTokenReply> CreateTaskToken(const std::string& job,
+                                                                     absl::Time until) const;
   size_t connections() const { return link_->connections(); }
 
   // As link::Server.

@@ -19,6 +19,12 @@ using wire::native::KindOf;
 using wire::native::OpenSession;
 using wire::native::WithReason;
 
+// Others open no sessions.
+coord::Standing StandingOf(wire::native::Role role) {
+  if (role == wire::native::Role::kOperate) return coord::Standing::kOperator;
+  return role == wire::native::Role::kLaunch ? coord::Standing::kLauncher : coord::Standing::kTask;
+}
+
 bool BindsOrUnbinds(wire::native::RequestKind kind) {
   return kind == KindOf<OpenSession>::kKind || kind == KindOf<wire::native::CloseSession>::kKind;
 }
@@ -51,7 +57,10 @@ void NativeListener::Take(link::Request request, link::Responder responder) {
   if (request.id == 0) return responder.Fail(NoNumber());
   const CallId call = NextCall();
   const wire::native::RequestContext from = {
-      .caller = {.call = call, .session = speaker->second.session, .number = request.id},
+      .caller = {.call = call,
+                 .session = speaker->second.session,
+                 .number = request.id,
+                 .standing = StandingOf(request.rights.role)},
       .now = runtime::MonotonicNow(),
       .peer = request.peer};
   auto event = wire::native::ToEvent(request.kind, request.payload, from);
@@ -65,7 +74,7 @@ void NativeListener::Open(const link::Request& request, link::Responder responde
   if (!open.ok()) return responder.Fail(WithReason(open.status(), "invalid_argument"));
   const auto session = wire::native::ToSessionId(open->session);
   if (!session.ok()) return responder.Fail(session.status());
-  auto job = open_job_(*open);
+  auto job = open_job_(*open, request.rights);
   if (!job.ok()) return responder.Fail(job.status());
 
   // A link that the client has given up, and we have not missed yet.

@@ -39,8 +39,9 @@ class NativeJob {
 // those of the jobs (sessions_max).
 class NativeListener {
  public:
-  // Finds the job of a request, or makes it where the request says so.
-  using OpenJob = std::function<absl::StatusOr<NativeJob*>(const wire::native::OpenSession&)>;
+  // Finds the job of a request, or makes it where the request says so and the caller may.
+  using OpenJob = std::function<absl::StatusOr<NativeJob*>(const wire::native::OpenSession&,
+                                                           const link::Rights&)>;
   using CloseLink = std::function<void(link::LinkId, absl::Status why)>;
 
   NativeListener(OpenJob open_job, CloseLink close_link)

@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -55,7 +56,11 @@ class FakeJob final : public NativeJob {
   template <class Event>
   void Note(const Event& e) {
     if constexpr (requires { e.caller; }) {
-      seen.Add(absl::StrCat("request ", e.caller.number, " of ", e.caller.session.low));
+      const char* const standing = e.caller.standing == coord::Standing::kTask ? " as a task"
+                                   : e.caller.standing == coord::Standing::kLauncher
+                                       ? " as a launcher"
+                                       : "";
+      seen.Add(absl::StrCat("request ", e.caller.number, " of ", e.caller.session.low, standing));
       calls.Add(e.caller.call);
     }
   }
@@ -66,7 +71,8 @@ class NativeListenerTest : public ::testing::Test {
   NativeListenerTest() {
     thread_.Do([this] {
       listener_ = std::make_unique<NativeListener>(
-          [this](const native::OpenSession& open) -> absl::StatusOr<NativeJob*> {
+          [this](const native::OpenSession& open,
+                 const link::Rights&) -> absl::StatusOr<NativeJob*> {
             if (open.job == "digits") return &job_;
             return native::WithReason(absl::NotFoundError("no such job"), "unknown_job");
           },
@@ -272,6 +278,34 @@ TEST_F(NativeListenerTest, RefusesWhatNoRequestMayBe) {
   EXPECT_EQ(client->Expect<native::ErrorReply>(FrameType::kError).reason, "invalid_argument");
   client->Send(Message{.type = FrameType::kRequest, .kind = 99, .id = 2});
   EXPECT_EQ(client->Expect<native::ErrorReply>(FrameType::kError).reason, "unknown_request");
+}
+
+TEST_F(NativeListenerTest, SaysWhatTheTokenOfTheCallerAllows) {
+  thread_.Do([&] {
+    uint64_t last = 0;
+    for (const native::Role role :
+         {native::Role::kTask, native::Role::kLaunch, native::Role::kOperate}) {
+      const link::LinkId link(1'000 + ++last);
+      const auto take = [&](const auto& request, uint64_t id) {
+        constexpr auto kKind = KindOf<std::decay_t<decltype(request)>>::kKind;
+        listener_->Take({.link = link,
+                         .id = id,
+                         .kind = kKind,
+                         .payload = Encode(request),
+                         .who = "x",
+                         .peer = "y",
+                         .rights = {.role = role}},
+                        link::Responder({}, link, kKind, id));
+      };
+      take(native::OpenSession{.session = native::ToBytes({.high = 1, .low = last}),
+                               .job = "digits"},
+           1'000);
+      take(native::GetKey{.key = "a"}, 1);
+    }
+  });
+  EXPECT_THAT(SeenByJob(6),
+              ElementsAre("open by x", "request 1 of 1 as a task", "open by x",
+                          "request 1 of 2 as a launcher", "open by x", "request 1 of 3"));
 }
 
 }  // namespace

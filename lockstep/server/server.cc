@@ -84,6 +84,24 @@ absl::StatusOr<runtime::Address> AddressFor(const wire::native::OpenTunnel& aske
   return runtime::ParseAddress(runtime::ReachedAt(address, "127.0.0.1:0"));
 }
 
+// Whose token is for one job is told when that is not there, but not which others are.
+absl::Status CheckThere(const JobTable& jobs, const link::Request& request) {
+  if (request.rights.job.empty()) return absl::OkStatus();
+  switch (request.kind) {
+    case wire::native::KindOf<wire::native::StatusRequest>::kKind:
+    case wire::native::KindOf<wire::native::ProcessReport>::kKind:
+    case wire::native::KindOf<wire::native::DeleteJob>::kKind:
+    case wire::native::KindOf<wire::native::WatchEvents>::kKind:
+    case wire::native::KindOf<wire::native::OpenStore>::kKind:
+    case wire::native::KindOf<wire::native::PollNodeGroup>::kKind:
+    case wire::native::KindOf<wire::native::TellNodeGroup>::kKind:
+      // That it is about this job was checked with the rights.
+      return jobs.Get(request.rights.job, JobTable::Others::kNotNamed).status();
+    default:
+      return absl::OkStatus();
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options) {
@@ -112,7 +130,8 @@ Server::Server(const ServerOptions& options)
       commits_(loop_, &memory_),
       held_answers_(std::make_shared<HeldAnswers>(commits_)),
       feed_(runtime::RandomNumber() | 1, options.events_max, &memory_),
-      native_([this](const wire::native::OpenSession& request) { return jobs_.Open(request); },
+      native_([this](const wire::native::OpenSession& request,
+                     const link::Rights& rights) { return jobs_.Open(request, rights); },
               [this](link::LinkId link, absl::Status why) {
                 link_->Close(link, std::move(why), "superseded");
               }),
@@ -142,7 +161,9 @@ Server::Server(const ServerOptions& options)
   jobs_.OnDeleted([this](const std::string& job, const absl::Status& why) {
     node_groups_.JobDeleted(job, why);
   });
-  jobs_.OnMemberLost([this](const std::string& host, int64_t pid) { data_.MemberLost(host, pid); });
+  jobs_.OnMemberLost([this](const std::string& job, const std::string& host, int64_t pid) {
+    data_.MemberLost(job, host, pid);
+  });
 }
 
 Server::~Server() { Stop(); }
@@ -228,6 +249,7 @@ journal::SnapshotSource Server::Snapshot() const { return SnapshotOf(jobs_, data
 // `others` answers requests of the server itself that take nothing but a function.
 void Server::Hand(link::Request request, link::Responder responder,
                   const link::Server::Handler& others) {
+  if (absl::Status status = CheckThere(jobs_, request); !status.ok()) return responder.Fail(status);
   switch (wire::native::RouteOf(request.kind)) {
     case wire::native::Route::kDispatcher:
       return data_.Take(std::move(request), std::move(responder));
@@ -252,7 +274,8 @@ void Server::Hand(link::Request request, link::Responder responder,
 
 absl::Status Server::StartLink() {
   link::NativeService service = {
-      .report = [this](const wire::native::ProcessReport& report) { return Report(report); },
+      .report = [this](const wire::native::ProcessReport& report,
+                       const link::Rights& rights) { return Report(report, rights); },
       .create_job =
           [this](const wire::native::CreateJob& request) { return jobs_.Create(request); },
       .delete_job =
@@ -260,8 +283,8 @@ absl::Status Server::StartLink() {
       .open_store =
           [this](const wire::native::OpenStore& request) { return jobs_.OpenStore(request); },
       .create_task_token =
-          [this](const wire::native::CreateTaskToken& request) {
-            return link_->CreateTaskToken(request.job);
+          [this](const wire::native::CreateTaskToken& request, const link::Rights& rights) {
+            return link_->CreateTaskToken(request.job, rights.until);
           }};
   link::ServerEvents events;
   events.request = [this, others = link::MakeHandler(std::move(service))](
@@ -586,14 +609,14 @@ void Server::Reports(const link::Request& request) {
   if (report.ok() && jobs_.Find(report->job) != nullptr) reporters_.insert(request.link);
 }
 
-absl::Status Server::Report(const wire::native::ProcessReport& report) {
+absl::Status Server::Report(const wire::native::ProcessReport& report, const link::Rights& rights) {
   auto job = jobs_.Get(report.job);
   if (!job.ok()) return job.status();
   absl::StatusOr<coord::Event> event = EventOf(report, (*job)->size());
   if (!event.ok()) return event.status();
   (*job)->Handle(*std::move(event));
   if (report.event == wire::native::ProcessEvent::kEnded)
-    data_.ProcessEnded(report.host, report.pid);
+    data_.ProcessEnded(report.job, rights, report.host, report.pid);
   return absl::OkStatus();
 }
 

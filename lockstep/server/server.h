@@ -110,7 +110,7 @@ class Server {
   void TakeStatus(const link::Request& request, link::Responder responder);
   StatusSource MakeStatusSource();
   void WatchEvents(const link::Request& request, link::Responder responder);
-  absl::Status Report(const wire::native::ProcessReport& report);
+  absl::Status Report(const wire::native::ProcessReport& report, const link::Rights& rights);
   void View(const std::string& job, HttpSource::Viewed viewed);
   // Counts for the view, a little in each turn.
   void CountJobs(std::shared_ptr<ServerView> view, std::shared_ptr<HttpSource::Viewed> viewed);

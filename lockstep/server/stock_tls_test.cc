@@ -121,6 +121,26 @@ TEST_F(StockTlsTest, ClientsWithCertificatesRegisterAndMeet) {
   other.join();
 }
 
+// They may be on any host, as callers with a token of role task.
+TEST_F(StockTlsTest, ClientsAreHeldToTheRightsOfATask) {
+  Serve(1);
+  const tls::Identity own = *tls::MakeSigned(Named({}), tls::UsedBy::kClient, authority_);
+  const auto stub = Stub(own);
+  uint64_t incarnation = 0;
+  ASSERT_TRUE(Register(*stub, 0, kPatience, &incarnation).ok());
+  const auto insert = [&](const std::string& key) {
+    pb::InsertKeyValueRequest request;
+    request.mutable_incarnations()->set_service_incarnation(incarnation);
+    request.mutable_kv()->set_key(key);
+    request.mutable_kv()->set_value("v");
+    pb::InsertKeyValueResponse response;
+    grpc::ClientContext context;
+    return stub->InsertKeyValue(&context, request, &response).error_code();
+  };
+  EXPECT_EQ(insert("config/lr"), grpc::StatusCode::OK);
+  EXPECT_EQ(insert("_stacks/question"), grpc::StatusCode::PERMISSION_DENIED);
+}
+
 TEST_F(StockTlsTest, ClientsWithoutOneAreRefused) {
   Serve(1);
   const tls::Identity strangers = *tls::MakeAuthority(Named({}));

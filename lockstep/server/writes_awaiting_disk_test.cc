@@ -161,7 +161,9 @@ class JobAtSlowDisk : public SlowDisk {
   Counters counters_;
   const StoreHostOptions stores_{.none = true};
   NativeListener native_{
-      [this](const native::OpenSession&) -> absl::StatusOr<NativeJob*> { return &job_; },
+      [this](const native::OpenSession&, const link::Rights&) -> absl::StatusOr<NativeJob*> {
+        return &job_;
+      },
       [](link::LinkId, const absl::Status&) {}};
   JobHost job_{loop_,    {.job = "digits", .size = 1, .incarnation_seed = 1},
                commits_, native_,

@@ -49,7 +49,8 @@ TEST(Simulation, TwoHundredSeedsBreakNoRuleAndSeeAlmostEverything) {
         coord::Reason::kAgreementCounterMismatch, coord::Reason::kAgreementConflict,
         coord::Reason::kUnknownSession, coord::Reason::kNotAMember, coord::Reason::kUnknownRole,
         coord::Reason::kJobFull, coord::Reason::kMemberExists, coord::Reason::kWrongAttempt,
-        coord::Reason::kNoPreemption, coord::Reason::kConditionFailed}) {
+        coord::Reason::kNoPreemption, coord::Reason::kConditionFailed,
+        coord::Reason::kNotPermitted}) {
     elsewhere.insert(reason);
   }
   for (size_t i = 0; i < coverage.reasons.size(); ++i) {

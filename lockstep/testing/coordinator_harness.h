@@ -44,8 +44,16 @@ struct Native {
     return retry;
   }
 
+  // The same client, with a token of this standing.
+  Native With(coord::Standing as) const {
+    Native other = *this;
+    other.standing = as;
+    return other;
+  }
+
   SessionId session;
   std::optional<uint64_t> retried;
+  coord::Standing standing = coord::Standing::kOperator;
 };
 
 // As what a native client joins.

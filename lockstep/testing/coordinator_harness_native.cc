@@ -12,7 +12,7 @@ coord::Caller CoordinatorHarness::NewNativeCaller(const Native& who) {
   const uint64_t number = who.retried ? *who.retried : ++numbers_[who.session];
   const CallId call = NewCall();
   native_calls_[who.session].push_back(call);
-  return {.call = call, .session = who.session, .number = number};
+  return {.call = call, .session = who.session, .number = number, .standing = who.standing};
 }
 
 CallId CoordinatorHarness::Open(const Native& who, bool resume) {

@@ -120,6 +120,9 @@ inline std::string PrintCaller(const coord::Caller& caller) {
   if (!caller.native()) return text;
   AppendField(text, "session", Show(caller.session));
   AppendField(text, "number", Show(caller.number));
+  if (caller.standing != coord::Standing::kOperator) {
+    AppendField(text, "standing", caller.standing == coord::Standing::kTask ? "task" : "launcher");
+  }
   return text;
 }
 

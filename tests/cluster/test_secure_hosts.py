@@ -28,6 +28,31 @@ print("member", me.member, "sees both", flush=True)
 me.leave(timeout=60)
 """
 
+# Uses what it may, and tries what it may not.
+TASK = """
+import lockstep
+me = lockstep.join(timeout=60)
+other = 1 - me.member
+with me.rendezvous():
+    me.kv.get("lockstep/rendezvous/card/%d" % me.member)
+me.kv.set("mine/%d" % me.member, b"v")
+for key in ("_stacks/question", "_mine", "lockstep/rendezvous/card/%d" % other):
+    try:
+        me.kv.set(key, b"x")
+        print("wrote", key, flush=True)
+    except lockstep.PermissionDenied as error:
+        assert error.reason == "not_permitted", error
+try:
+    me.kv.get("_stacks/question")
+    print("read the question", flush=True)
+except lockstep.PermissionDenied:
+    pass
+assert not [entry.key for entry in me.kv.list("") if entry.key.startswith("_")]
+me.barrier("tried", timeout=60)
+print("member", me.member, "was held to its own", flush=True)
+me.leave(timeout=60)
+"""
+
 WAITING_MEMBER = """
 import os, sys, time, lockstep
 me = lockstep.join(timeout=60)
@@ -342,3 +367,39 @@ def test_processes_get_a_token_of_their_own(cluster):
         launcher.end()
         assert any(line.split()[-2:] == ["role", "task"] for line in launcher.lines), launcher.lines
     assert isinstance(launchers[0], Command)
+
+
+def test_a_process_is_held_to_its_own_keys(cluster):
+    for launcher in cluster.run_job(TASK):
+        assert launcher.end() == 0, launcher.lines
+        assert any("was held to its own" in line for line in launcher.lines), launcher.lines
+        assert not any("wrote" in line or "read the question" in line for line in launcher.lines)
+
+
+def test_who_may_see_stacks_and_stop_members(cluster, tmp_path):
+    over = tmp_path / "over"
+    launchers = cluster.run_job(WAITING_MEMBER, over)
+    for launcher in launchers:
+        launcher.wait_for("begun")
+    tokens = {role: cluster.token(role) for role in ("observe", "task", "launch", "operator")}
+    for role in ("observe", "task"):
+        code, said = cluster.ask("one", "stacks", JOB, token=tokens[role])
+        assert code == 1 and "a token of role launch or operator" in said, said
+        said = cluster.ask("one", "why", JOB, token=tokens[role])[1]
+        assert "stacks are left out" in said, said
+    for role in ("launch", "operator"):
+        code, said = cluster.ask("one", "stacks", JOB, token=tokens[role])
+        assert code == 0 and "task/0" in said and "task/1" in said, said
+    code, said = cluster.ask("one", "preempt", "--job", JOB, "--member", "task/1",
+                             token=tokens["task"])
+    assert code == 1 and "join first" in said, said
+    over.touch()
+    for launcher in launchers:
+        assert launcher.end() == 0, launcher.lines
+
+
+def test_a_job_that_is_not_there_gives_away_no_other(cluster):
+    code, said = cluster.ask("one", "status", "gone", token=cluster.token("observe", job="gone"))
+    assert code == 3 and "no job 'gone'" in said and JOB not in said, said
+    code, said = cluster.ask("one", "status", "gone", token=cluster.token("observe", job=""))
+    assert code == 3 and JOB in said, said

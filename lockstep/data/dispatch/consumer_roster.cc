@@ -17,7 +17,8 @@ ConsumerSession& ConsumerRoster::Join(Time now, const OpenIteration& request, Ef
                                               .host = request.host,
                                               .pid = request.pid,
                                               .machine = request.machine,
-                                              .started = request.started},
+                                              .started = request.started,
+                                              .job = request.job},
                        out);
   // Somebody reads the iteration from here on, so it is not collected.
   parts_.state.deadlines.Clear(parts_.sessions.DueOf(DueKind::kIterationIdle));
@@ -62,7 +63,8 @@ ConsumerSession* ConsumerRoster::Replace(Time now, ConsumerId id, const OpenIter
                                .pid = request.pid,
                                .machine = request.machine,
                                .started = request.started,
-                               .name = request.consumer == known.name ? "" : request.consumer},
+                               .name = request.consumer == known.name ? "" : request.consumer,
+                               .job = request.job},
       out);
   // What the former process said of itself does not count for this one.
   session.poll.number = 0;
@@ -88,7 +90,9 @@ void ConsumerRoster::TakeBack(ConsumerId id, Effects& out) {
                                                 .host = consumer.host,
                                                 .pid = consumer.pid,
                                                 .machine = consumer.machine,
-                                                .started = consumer.started},
+                                                .started = consumer.started,
+                                                .name = "",
+                                                .job = consumer.job},
                        out);
   // While it was away it did not keep the iteration from being collected.
   parts_.state.deadlines.Clear(parts_.sessions.DueOf(DueKind::kIterationIdle));

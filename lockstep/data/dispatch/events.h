@@ -70,6 +70,7 @@ struct OpenIteration {
   std::string machine;
   int64_t started = 0;
   bool member = false;  // of a job: whoever takes its place there takes it here
+  std::string job;      // as its token says; empty: it has none, or one for all jobs
 };
 
 // How far the consumer has come in a lane, exact and rounds: grants before `seq` it needs no more,

@@ -49,7 +49,8 @@ void SnapshotConsumers(const IterationLedger& ledger, std::vector<Record>& out) 
                                          .host = consumer.host,
                                          .pid = consumer.pid,
                                          .machine = consumer.machine,
-                                         .started = consumer.started});
+                                         .started = consumer.started,
+                                         .job = consumer.job});
     if (consumer.finished) {
       out.push_back(record::ConsumerFinished{.iteration = ledger.id(), .consumer = id, .end = end});
     }
@@ -165,6 +166,7 @@ absl::Status IterationLedger::ApplyOne(const record::ConsumerJoined& r) {
   consumer.pid = r.pid;
   consumer.machine = r.machine;
   consumer.started = r.started;
+  consumer.job = r.job;
   // Whoever joins while it is read takes the index back; once it is over, the index tells who is
   // done.
   const bool over = phase() == Phase::kFinished || phase() == Phase::kFailed;
@@ -186,6 +188,7 @@ absl::Status IterationLedger::ApplyOne(const record::ConsumerReplaced& r) {
   consumer.pid = r.pid;
   consumer.machine = r.machine;
   consumer.started = r.started;
+  consumer.job = r.job;
   consumer.away = false;
   if (!r.name.empty()) consumer.name = r.name;
   // It goes on where it says, which may be before the end; not when all is over.

@@ -33,6 +33,7 @@ struct ConsumerEntry {
   int64_t pid = 0;
   std::string machine;
   int64_t started = 0;
+  std::string job;
   bool away = false;  // rounds: lost; its place waits for its successor
   bool finished = false;
   int64_t elements = 0;  // acknowledged

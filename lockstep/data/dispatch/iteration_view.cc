@@ -124,7 +124,8 @@ std::optional<ConsumerProcess> ProcessOf(const IterationLedger& ledger, Consumer
                          .host = consumer->host,
                          .pid = consumer->pid,
                          .machine = consumer->machine,
-                         .started = consumer->started};
+                         .started = consumer->started,
+                         .job = consumer->job};
 }
 
 void ListProcesses(const IterationLedger& ledger, std::vector<ConsumerProcess>& out) {

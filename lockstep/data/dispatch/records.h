@@ -114,6 +114,7 @@ struct ConsumerJoined {
   int64_t pid = 0;
   std::string machine;
   int64_t started = 0;
+  std::string job;
   bool operator==(const ConsumerJoined&) const = default;
 };
 // Another process speaks for it now.
@@ -126,6 +127,7 @@ struct ConsumerReplaced {
   std::string machine;
   int64_t started = 0;
   std::string name;  // empty: as before
+  std::string job;
   bool operator==(const ConsumerReplaced&) const = default;
 };
 // Exact and rounds: it has read to the end, which is there.

@@ -68,6 +68,7 @@ struct ConsumerProcess {
   int64_t pid = 0;
   std::string machine;  // as it said of itself, in which `pid` means something; empty: it did not
   int64_t started = 0;  // ditto
+  std::string job;      // as its token says; empty: any
 };
 
 struct TaskRow {

@@ -136,7 +136,7 @@ NativeService TestService() {
             return StatusReply{.server = {.pid = 4}, .jobs = {{.job = "digits"}}};
           },
           .report =
-              [](const ProcessReport& report) {
+              [](const ProcessReport& report, const Rights&) {
                 return report.pid == 0 ? absl::InvalidArgumentError("no pid") : absl::OkStatus();
               }};
 }

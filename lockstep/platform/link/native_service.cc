@@ -31,15 +31,6 @@ void Serve(const Request& request, Responder responder, const Function& function
   responder.Answer(wire::native::Encode(*reply));
 }
 
-// Of a function that answers with nothing but success.
-template <class Reply, class RequestMessage>
-auto WithEmptyReply(const std::function<absl::Status(const RequestMessage&)>& function) {
-  return [&function](const RequestMessage& request) -> absl::StatusOr<Reply> {
-    if (absl::Status status = function(request); !status.ok()) return status;
-    return Reply{};
-  };
-}
-
 }  // namespace
 
 Server::Handler MakeHandler(NativeService service) {
@@ -49,21 +40,36 @@ Server::Handler MakeHandler(NativeService service) {
         if (service.status == nullptr) break;
         return Serve<StatusRequest>(request, std::move(responder), service.status);
       case KindOf<ProcessReport>::kKind:
-        return Serve<ProcessReport>(request, std::move(responder),
-                                    WithEmptyReply<ProcessReportReply>(service.report));
+        return Serve<ProcessReport>(
+            request, std::move(responder),
+            [&](const ProcessReport& message) -> absl::StatusOr<ProcessReportReply> {
+              if (absl::Status status = service.report(message, request.rights); !status.ok()) {
+                return status;
+              }
+              return ProcessReportReply{};
+            });
       case KindOf<CreateJob>::kKind:
         if (service.create_job == nullptr) break;
         return Serve<CreateJob>(request, std::move(responder), service.create_job);
       case KindOf<DeleteJob>::kKind:
         if (service.delete_job == nullptr) break;
         return Serve<DeleteJob>(request, std::move(responder),
-                                WithEmptyReply<DeleteJobReply>(service.delete_job));
+                                [&](const DeleteJob& message) -> absl::StatusOr<DeleteJobReply> {
+                                  if (absl::Status status = service.delete_job(message);
+                                      !status.ok()) {
+                                    return status;
+                                  }
+                                  return DeleteJobReply{};
+                                });
       case KindOf<OpenStore>::kKind:
         if (service.open_store == nullptr) break;
         return Serve<OpenStore>(request, std::move(responder), service.open_store);
       case KindOf<CreateTaskToken>::kKind:
         if (service.create_task_token == nullptr) break;
-        return Serve<CreateTaskToken>(request, std::move(responder), service.create_task_token);
+        return Serve<CreateTaskToken>(request, std::move(responder),
+                                      [&](const CreateTaskToken& message) {
+                                        return service.create_task_token(message, request.rights);
+                                      });
       default:
         break;
     }

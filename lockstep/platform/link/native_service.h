@@ -17,14 +17,14 @@ struct NativeService {
   // of the loop takes the request itself.
   std::function<absl::StatusOr<wire::native::StatusReply>(const wire::native::StatusRequest&)>
       status = nullptr;
-  std::function<absl::Status(const wire::native::ProcessReport&)> report;
+  std::function<absl::Status(const wire::native::ProcessReport&, const Rights&)> report;
   std::function<absl::StatusOr<wire::native::CreateJobReply>(const wire::native::CreateJob&)>
       create_job = nullptr;
   std::function<absl::Status(const wire::native::DeleteJob&)> delete_job = nullptr;
   std::function<absl::StatusOr<wire::native::OpenStoreReply>(const wire::native::OpenStore&)>
       open_store = nullptr;
   std::function<absl::StatusOr<wire::native::CreateTaskTokenReply>(
-      const wire::native::CreateTaskToken&)>
+      const wire::native::CreateTaskToken&, const Rights&)>
       create_task_token = nullptr;
 };
 

@@ -23,11 +23,12 @@ ProcessReport Report(int64_t pid) { return {.job = "digits", .member = 1, .pid =
 
 // Takes reports; refuses those without a pid.
 Server::Handler Collect(Seen<int64_t>& seen) {
-  return MakeHandler({.status = nullptr, .report = [&seen](const ProcessReport& report) {
-                        if (report.pid == 0) return absl::InvalidArgumentError("no pid");
-                        seen.Add(report.pid);
-                        return absl::OkStatus();
-                      }});
+  return MakeHandler(
+      {.status = nullptr, .report = [&seen](const ProcessReport& report, const Rights&) {
+         if (report.pid == 0) return absl::InvalidArgumentError("no pid");
+         seen.Add(report.pid);
+         return absl::OkStatus();
+       }});
 }
 
 Reporter::Options Quick(Seen<std::string>& lines) {

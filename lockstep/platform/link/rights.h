@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "lockstep/wire/native/kind.h"
 
 namespace lockstep::link {
@@ -12,7 +13,8 @@ namespace lockstep::link {
 // Of who called, for as long as the link stands.
 struct Rights {
   wire::native::Role role = wire::native::Role::kOperate;
-  std::string job = {};  // the only one; empty: all
+  std::string job = {};                       // the only one; empty: all
+  absl::Time until = absl::InfiniteFuture();  // when its token expires
 };
 
 // PERMISSION_DENIED, `not_permitted`: the role may not ask requests of that kind

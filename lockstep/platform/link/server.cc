@@ -14,6 +14,7 @@
 #include "lockstep/base/limits.h"
 #include "lockstep/platform/link/connection.h"
 #include "lockstep/platform/link/link_places.h"
+#include "lockstep/platform/link/refused_connections.h"
 #include "lockstep/platform/runtime/acceptor.h"
 #include "lockstep/platform/runtime/address.h"
 #include "lockstep/platform/runtime/dial.h"
@@ -93,6 +94,7 @@ class Server::Impl : public Responder::Sink, public std::enable_shared_from_this
                  EncodeMessage(Refusal("not_allowed", runtime::StrangersText(options_.allowed)))},
             [this](int fd) { Add(fd); },
             [this](std::string text) { Log("link: " + std::move(text)); }),
+        refused_(loop.io(), options_.link, options_.accept_secure, options_.refusals_max),
         places_({.connections_max = options_.connections_max,
                  .connections_per_host_max = options_.connections_per_host_max,
                  .reserved = options_.connections_reserved,
@@ -156,10 +158,13 @@ class Server::Impl : public Responder::Sink, public std::enable_shared_from_this
   runtime::Acceptor acceptor_;
   std::string address_;
   absl::flat_hash_map<LinkId, std::unique_ptr<Link>> links_;
+  RefusedConnections refused_;
   LinkPlaces places_;  // one for each of `links_`
   runtime::Timer reservations_timer_;
-  Time next_look_of_all_;
-  Time next_look_of_host_;
+  struct {
+    Time of_all;
+    Time of_host;
+  } next_look_;
   uint64_t last_link_ = 0;
   std::function<void()> drained_;
 };
@@ -194,7 +199,7 @@ bool Server::Impl::DropIdle(const asio::ip::address* of) {
 
 void Server::Impl::DropQuiet(const asio::ip::address* of) {
   const Time now = runtime::MonotonicNow();
-  Time& next_look = of != nullptr ? next_look_of_host_ : next_look_of_all_;
+  Time& next_look = of != nullptr ? next_look_.of_host : next_look_.of_all;
   if (now < next_look) return;
   LinkId quietest;
   Time since = now;
@@ -237,9 +242,8 @@ void Server::Impl::Drop(LinkId id, const std::string& why) {
 }
 
 void Server::Impl::Refuse(asio::ip::tcp::socket socket, const std::string& text) {
-  auto connection = Connection::Start(loop_.io(), std::move(socket), options_.link, {});
-  Log(absl::StrCat("link: refused ", connection->peer(), ": ", text));
-  connection->CloseWith(Refusal("connection_limit", text), absl::ResourceExhaustedError(text));
+  const std::string peer = refused_.Add(std::move(socket), Refusal("connection_limit", text), text);
+  if (!peer.empty()) Log(absl::StrCat("link: refused ", peer, ": ", text));
 }
 
 void Server::Impl::Add(int fd) {
@@ -406,7 +410,8 @@ void Server::Impl::TakeRequest(LinkId id, Link& link, Message message) {
                      .kind = message.kind,
                      .payload = std::move(message.payload),
                      .who = link.who,
-                     .peer = link.connection->peer()};
+                     .peer = link.connection->peer(),
+                     .rights = link.rights};
   const bool is_first = std::exchange(link.stage, Stage::kAsked) != Stage::kAsked;
   if (is_first && places_.Ask(id) && !MayStay(link, request)) return;
   events_.request(std::move(request), Responder(weak_from_this(), id, message.kind, message.id));
@@ -469,6 +474,7 @@ void Server::Impl::End() {
   acceptor_.Stop();
   for (auto& [id, link] : links_) link->connection->Abandon();
   links_.clear();
+  refused_.Abandon();
   reservations_timer_.Cancel();
   events_ = {};
   drained_ = nullptr;

@@ -34,6 +34,7 @@ struct Request {
   std::string payload;    // the encoded message that `kind` names
   std::string_view who;   // as the client calls itself in its hello
   std::string_view peer;  // HOST:PORT it calls from
+  Rights rights = {};     // of the caller; that it may ask this was checked
 };
 
 // An encoded answer (or ErrorReply).
@@ -113,9 +114,9 @@ struct ServerEvents {
 // Threads: loop-confined: make, use and destroy it on the loop's thread (or while the loop does not
 // run). Ownership: the loop must outlive it. What the events captured is gone after the
 // destructor. Bounds: `connections_max` and `connections_per_host_max` (one more is refused with a
-// word why), `connections_reserved`, `greetings_max`, LinkOptions; `memory`. When the process has
-// no descriptor left, whoever has said nothing for longest goes; when all have, the newest is
-// refused.
+// word why), `connections_reserved`, `greetings_max`, `refusals_max`, LinkOptions; `memory`. When
+// the process has no descriptor left, whoever has said nothing for longest goes; when all have, the
+// newest is refused.
 class Server {
  public:
   using Handler = std::function<void(Request, Responder)>;
@@ -136,6 +137,9 @@ class Server {
     // Connections that have said no hello yet; one more takes the place of the oldest of the host
     // that has most of them.
     size_t greetings_max = 512;
+    // Connections that are refused for want of a place are told so once they have said hello, which
+    // is when TLS stands: so many at a time. More are closed without a word.
+    size_t refusals_max = 64;
     // What links hold is in this account, which outlives the loop: requests and answers that there
     // is no room for are answered with `memory_max`. Null: in none.
     runtime::MemoryAccount* memory = nullptr;

@@ -251,6 +251,7 @@ TEST(Server, RefusesConnectionsAboveItsLimitAndTakesNewOnesLater) {
   first->SayHello();
   first->Expect<Welcome>(FrameType::kWelcome);
   RawClient second(server.address());
+  second.SayHello();
   EXPECT_EQ(second.Expect<Refused>(FrameType::kRefused).reason, "connection_limit");
   second.ExpectClosed();
 
@@ -261,6 +262,17 @@ TEST(Server, RefusesConnectionsAboveItsLimitAndTakesNewOnesLater) {
     if (third.ok()) break;
     ASSERT_EQ(wire::native::ReasonOf(third.status()), "connection_limit") << third.status();
   }
+}
+
+// Whoever says nothing is not answered, and holds up nobody else's answer for long.
+TEST(Server, RefusesSoManyWithAWordAndMoreWithoutOne) {
+  TestServer server(Echo, {.connections_max = 0, .refusals_max = 1});
+  RawClient first(server.address());
+  server.lines.WaitForCount(1);
+  RawClient second(server.address());
+  second.ExpectClosed();
+  first.SayHello();
+  EXPECT_EQ(first.Expect<Refused>(FrameType::kRefused).reason, "connection_limit");
 }
 
 TEST(Server, DropsALinkThatFallsSilent) {
@@ -492,6 +504,7 @@ TEST(Server, Finding17_OneHostDoesNotTakeAllPlaces) {
   TestServer server(Echo, {.connections_max = 100, .connections_per_host_max = 1});
   auto first = Connect(server.address());
   RawClient second(server.address());
+  second.SayHello();
   const auto refused = second.Expect<Refused>(FrameType::kRefused);
   EXPECT_EQ(refused.reason, "connection_limit");
   EXPECT_THAT(refused.message, HasSubstr("connections_per_host_max"));
@@ -512,6 +525,7 @@ TEST(Server, Finding17_WhoAsksForNothingGivesItsPlaceToWhoComes) {
   EXPECT_EQ(*asks->CallRaw(1, "three", kLong), "three");
   // Both have asked for something by now.
   RawClient last(server.address());
+  last.SayHello();
   EXPECT_EQ(last.Expect<Refused>(FrameType::kRefused).reason, "connection_limit");
 }
 
@@ -519,6 +533,7 @@ TEST(Server, Finding17_AllOfTheLoopbackInterfaceIsOneHost) {
   TestServer server(Echo, {.connections_per_host_max = 1});
   auto first = Connect(server.address());
   RawClient second(server.address(), "127.0.0.2");
+  second.SayHello();
   EXPECT_EQ(second.Expect<Refused>(FrameType::kRefused).reason, "connection_limit");
 }
 

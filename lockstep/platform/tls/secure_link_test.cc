@@ -93,6 +93,19 @@ TEST_F(SecureLink, TellsAPlainClientThatItNeedsTls) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("speaks TLS only"));
 }
 
+// In clear it would be no TLS, and the client would not know why.
+TEST_F(SecureLink, ARefusalIsSaidThroughTls) {
+  link::Server::Options options = {.connections_max = 0};
+  options.accept_secure = [this] { return context_->Accept(); };
+  server_ = std::make_unique<TestServer>(
+      [](const Request&, Responder responder) { responder.Answer(""); }, std::move(options));
+  for (const std::string& address : {join_string(), server_->address()}) {
+    const absl::Status status = Client::Connect(address, kLong, {}).status();
+    EXPECT_EQ(wire::native::ReasonOf(status), "connection_limit") << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("connections_max"));
+  }
+}
+
 TEST_F(SecureLink, ClientRefusesAnotherServer) {
   Start(/*allows_plain=*/true);
   const std::string other = *FingerprintOf(NewIdentity().certificates);

@@ -92,7 +92,8 @@ ConsumerJoined MessageOf(const record::ConsumerJoined& from) {
                     .host = {from.host},
                     .pid = from.pid,
                     .machine = {from.machine},
-                    .started = from.started};
+                    .started = from.started,
+                    .job = {from.job}};
   if (from.index >= 0) to.index = from.index;
   return to;
 }
@@ -104,7 +105,8 @@ ConsumerReplaced MessageOf(const record::ConsumerReplaced& from) {
           .pid = from.pid,
           .machine = {from.machine},
           .started = from.started,
-          .name = {from.name}};
+          .name = {from.name},
+          .job = {from.job}};
 }
 ConsumerFinished MessageOf(const record::ConsumerFinished& from) {
   return {.iteration = from.iteration.value(),
@@ -336,7 +338,8 @@ dispatch::Record RecordOf(ConsumerJoined& from, Problem&) {
                                 .host = std::move(from.host.data),
                                 .pid = from.pid,
                                 .machine = std::move(from.machine.data),
-                                .started = from.started};
+                                .started = from.started,
+                                .job = std::move(from.job.data)};
 }
 dispatch::Record RecordOf(ConsumerReplaced& from, Problem&) {
   return record::ConsumerReplaced{.iteration = IterationId(from.iteration),
@@ -346,7 +349,8 @@ dispatch::Record RecordOf(ConsumerReplaced& from, Problem&) {
                                   .pid = from.pid,
                                   .machine = std::move(from.machine.data),
                                   .started = from.started,
-                                  .name = std::move(from.name.data)};
+                                  .name = std::move(from.name.data),
+                                  .job = std::move(from.job.data)};
 }
 dispatch::Record RecordOf(ConsumerFinished& from, Problem&) {
   return record::ConsumerFinished{IterationId(from.iteration), ConsumerId(from.consumer),

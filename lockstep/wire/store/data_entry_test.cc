@@ -57,6 +57,8 @@ std::vector<dispatch::Record> OneOfEach() {
       record::ConsumerJoined{it, consumer, "name", life, 11, "host", 12},
       record::ConsumerJoined{it, consumer, "name", life, -1, "host", 12},
       record::ConsumerReplaced{it, consumer, life, "host", 13},
+      record::ConsumerJoined{it, consumer, "name", life, 11, "host", 12, "machine", 14, "job"},
+      record::ConsumerReplaced{it, consumer, life, "host", 13, "machine", 14, "name", "job"},
       record::ConsumerFinished{it, consumer, {60, 61, 62}},
       record::ConsumerGone{it, consumer, true},
       record::TaskAdded{it, task, "home", 14, 15},
