@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -61,9 +60,10 @@ Acceptor::Acceptor(Loop& loop, AcceptorOptions options, TakeConnection take, Com
     : loop_(loop),
       options_(options),
       take_(std::move(take)),
-      complain_(std::move(complain)),
+      complaints_(std::move(complain)),
       acceptor_(loop.io()),
       resume_(loop),
+      gate_({}, options_.allowed),
       open_({.connections_max = options_.connections_max,
              .connections_per_host_max = options_.connections_per_host_max}) {}
 
@@ -74,7 +74,7 @@ absl::Status Acceptor::Listen(const Address& at) {
   if (!acceptor.ok()) return acceptor.status();
   acceptor_ = *std::move(acceptor);
   address_ = acceptor_.local_endpoint();
-  asks_owners_ = address_.address().is_loopback() && !options_.allowed.everybody;
+  gate_ = PeerGate(address_, options_.allowed);
   asio::error_code error;
   acceptor_.non_blocking(true, error);
   // Each connection has them from the listening socket, and costs no call for them.
@@ -131,18 +131,10 @@ bool Acceptor::SomebodyWaits() {
 }
 
 bool Acceptor::MayCall(int socket) {
-  if (!asks_owners_) return true;
-  const absl::StatusOr<std::optional<uid_t>> owner = OwnerOfPeer(socket);
-  if (owner.ok() && !*owner) return false;  // it has gone already
-  if (owner.ok() && options_.allowed.Allow(**owner)) return true;
-  const std::string whose =
-      owner.ok() ? absl::StrCat("of user ", UserText(**owner))
-                 : std::string(
-                       "whose user the kernel does not know (does it come from a container "
-                       "or another network namespace?)");
-  ComplainNowAndThen(absl::StrCat(ToString(address_), ": a connection ", whose,
-                                  " is refused; this address serves ", options_.allowed.ToText(),
-                                  " (--allow-uid)"));
+  const absl::Status may = gate_.Check(socket);
+  if (may.ok()) return true;
+  if (absl::IsCancelled(may)) return false;
+  complaints_.Say(absl::StrCat(std::string(may.message()), " (--allow-uid)"));
   SayGoodbye(socket, options_.goodbye_to_strangers);
   return false;
 }
@@ -150,13 +142,13 @@ bool Acceptor::MayCall(int socket) {
 void Acceptor::HandOver(UniqueFd socket, const asio::ip::address& host) {
   if (!MayCall(socket.get())) return;
   if (const std::string_view limit = open_.LimitReached(MonotonicNow(), host); !limit.empty()) {
-    ComplainNowAndThen(absl::StrFormat(
+    complaints_.Say(absl::StrFormat(
         "%s: connection from %s refused, %d are open, %d from there (%s)", ToString(address_),
         host.to_string(), open_.size(), open_.From(host), limit));
     return;
   }
   if (LeavesTooFew(socket.get())) {
-    ComplainNowAndThen(
+    complaints_.Say(
         absl::StrFormat("%s: connections refused: the last file descriptors are for others "
                         "(descriptors_left_min). Raise the limit of open files (ulimit -n).",
                         ToString(address_)));
@@ -182,7 +174,7 @@ bool Acceptor::OutOfDescriptors(const asio::error_code& error) {
     PauseAfter(error);
     return false;
   }
-  ComplainNowAndThen(
+  complaints_.Say(
       absl::StrFormat("%s: connections refused: %s. Raise the limit of open files (ulimit -n).",
                       ToString(address_), error.message()));
   return true;
@@ -201,20 +193,13 @@ bool Acceptor::RefuseWithSpare() {
 }
 
 void Acceptor::PauseAfter(const asio::error_code& error) {
-  ComplainNowAndThen(absl::StrFormat(
+  complaints_.Say(absl::StrFormat(
       "%s: cannot accept connections: %s; they wait. Raise the limit of open files (ulimit -n).",
       ToString(address_), error.message()));
   resume_.Arm(MonotonicNow() + options_.pause, [this] {
     if (!spare_.valid()) spare_ = OpenSpare();
     AcceptWaiting();
   });
-}
-
-void Acceptor::ComplainNowAndThen(std::string text) {
-  const Time now = MonotonicNow();
-  if (now < next_complaint_) return;
-  next_complaint_ = now + kComplaintInterval;
-  complain_(std::move(text));
 }
 
 }  // namespace lockstep::runtime
