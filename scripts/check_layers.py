@@ -117,7 +117,7 @@ MAY_INCLUDE = {
 }
 # What only its tests may include, too: the dispatcher's are told through a consumer's machine, and TLS
 # is tried where it is used.
-TESTS_MAY_INCLUDE = {DISPATCH: {CONSUMER}, TLS: {LINK, NATIVE}}
+TESTS_MAY_INCLUDE = {DISPATCH: {CONSUMER}, TLS: {LINK, NATIVE}, TRANSPORT: {TLS}}
 
 # Decide only: no thread, clock, file, randomness, environment, wire format or socket.
 PURE = {"lockstep/base", "lockstep/coord", TORCH, PLAN, DISPATCH, CONSUMER, "lockstep/rendezvous",

@@ -62,16 +62,18 @@ absl::StatusOr<transport::BulkServer::Guest> Greet(std::string_view bytes,
 
 }  // namespace
 
-absl::StatusOr<std::string> RendezvousBulk::Listen(asio::io_context& io, const std::string& host) {
+absl::StatusOr<std::string> RendezvousBulk::Listen(asio::io_context& io,
+                                                   transport::Door::Options door) {
   if (absl::Status made = MakeProcessBulkLoop(); !made.ok()) return made;
-  auto listener = transport::TcpListener::Start(
-      io, host, [weak = weak_from_this()](asio::ip::tcp::socket socket) {
-        if (const auto self = weak.lock()) return self->Accepted(std::move(socket));
-        runtime::CloseSocket(socket);
-      });
-  if (!listener.ok()) return listener.status();
-  listener_ = *std::move(listener);
-  return listener_->address();
+  auto opened = transport::Door::Start(io, std::move(door),
+                                       [weak = weak_from_this()](asio::ip::tcp::socket socket) {
+                                         if (const auto self = weak.lock())
+                                           return self->Accepted(std::move(socket));
+                                         runtime::CloseSocket(socket);
+                                       });
+  if (!opened.ok()) return opened.status();
+  door_ = *std::move(opened);
+  return door_->address();
 }
 
 void RendezvousBulk::Begin(const transport::Card& card,
@@ -170,7 +172,7 @@ void RendezvousBulk::Forget(MemberIndex member) {
 }
 
 void RendezvousBulk::StopListening() {
-  if (listener_) listener_->Close();
+  if (door_) door_->Close();
 }
 
 bool RendezvousBulk::InLoop() const { return used_ && ProcessBulkLoop().InLoop(); }

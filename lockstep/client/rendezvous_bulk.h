@@ -16,7 +16,7 @@
 #include "lockstep/rendezvous/transport/bulk_fetcher.h"
 #include "lockstep/rendezvous/transport/bulk_server.h"
 #include "lockstep/rendezvous/transport/connector.h"
-#include "lockstep/rendezvous/transport/tcp_listener.h"
+#include "lockstep/rendezvous/transport/door.h"
 
 namespace lockstep::client {
 
@@ -41,7 +41,7 @@ class RendezvousBulk : public std::enable_shared_from_this<RendezvousBulk> {
       : arena_(arena), events_(std::move(events)) {}
 
   // Where others fetch from us.
-  absl::StatusOr<std::string> Listen(asio::io_context& io, const std::string& host);
+  absl::StatusOr<std::string> Listen(asio::io_context& io, transport::Door::Options door);
   // Before anything else but `Listen`. Who we are to others.
   void Begin(const transport::Card& card, const transport::Connector::Options& options);
 
@@ -70,7 +70,7 @@ class RendezvousBulk : public std::enable_shared_from_this<RendezvousBulk> {
   const Events events_;
   transport::Card card_;
   transport::Connector::Options options_;
-  std::shared_ptr<transport::TcpListener> listener_;  // the loop's
+  std::shared_ptr<transport::Door> door_;  // the loop's
 
   // The bulk loop's.
   std::shared_ptr<transport::BulkFetcher> fetcher_;

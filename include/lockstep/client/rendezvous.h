@@ -134,6 +134,8 @@ struct RendezvousCounters {
   uint64_t held_bytes = 0;
   uint64_t arena_reserved_bytes = 0;  // of memory that others can see
   uint64_t arena_used_bytes = 0;
+  // To this member, closed: of another user of this host, or without a proof of the job's.
+  uint64_t refused_connections = 0;
 };
 
 // What came.

@@ -5,7 +5,9 @@
 // Only functions that OpenSSL 1.1.1 and 3 have under the same name and with the same arguments.
 #pragma once
 
+#include <openssl/crypto.h>
 #include <openssl/err.h>
+#include <openssl/hmac.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 #include <openssl/x509_vfy.h>
@@ -50,11 +52,13 @@
   X(BIO_read)                           \
   X(BIO_s_mem)                          \
   X(BIO_write)                          \
+  X(CRYPTO_memcmp)                      \
   X(ERR_clear_error)                    \
   X(ERR_error_string_n)                 \
   X(ERR_get_error)                      \
   X(EVP_PKEY_free)                      \
   X(EVP_sha256)                         \
+  X(HMAC)                               \
   X(OPENSSL_sk_free)                    \
   X(OPENSSL_sk_new_null)                \
   X(OPENSSL_sk_num)                     \

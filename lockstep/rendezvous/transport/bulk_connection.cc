@@ -8,10 +8,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "lockstep/base/check.h"
-#include "lockstep/platform/runtime/dial.h"
 #include "lockstep/platform/runtime/fault_point.h"
 #include "lockstep/platform/runtime/fork_guard.h"
 #include "lockstep/rendezvous/transport/bulk_wire.h"
+#include "lockstep/rendezvous/transport/door.h"
 #include "lockstep/rendezvous/transport/link_stream.h"
 #include "lockstep/wire/native/codec.h"
 
@@ -60,14 +60,14 @@ void BulkConnection::Dial(const absl::StatusOr<Card>& card) {
   if (!address.ok()) return Break(address.status());
   card_ = *card;
   stage_ = Stage::kDialing;
-  runtime::Dial(loop_.io(), *address, options_.dial_timeout,
-                [weak = weak_from_this()](absl::StatusOr<tcp::socket> socket) {
-                  if (const auto self = weak.lock()) {
-                    self->Dialed(std::move(socket));
-                  } else if (socket.ok()) {
-                    runtime::CloseSocket(*socket);
-                  }
-                });
+  DialDoor(loop_.io(), *address, card->secret.data, options_.dial_timeout,
+           [weak = weak_from_this()](absl::StatusOr<tcp::socket> socket) {
+             if (const auto self = weak.lock()) {
+               self->Dialed(std::move(socket));
+             } else if (socket.ok()) {
+               runtime::CloseSocket(*socket);
+             }
+           });
 }
 
 void BulkConnection::Dialed(absl::StatusOr<tcp::socket> socket) {

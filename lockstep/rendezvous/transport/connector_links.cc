@@ -76,7 +76,8 @@ std::shared_ptr<LinkStream> Connector::MakeLink(MemberIndex member, Peer& peer,
           .conversation = std::move(conversation),
           .link = LinkStream::Bounds(options_.link),
           .hello = HelloFor(member, peer.card, LinkPurpose::kConversation, card_, options_),
-          .address = std::move(address)},
+          .address = std::move(address),
+          .secret = peer.card.secret.data},
       events_.stream_events(member, peer.incarnation));
   events_.connected(member, peer.incarnation, peer.link, peer.why_not_shared);
   return peer.link;

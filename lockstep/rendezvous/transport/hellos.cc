@@ -53,18 +53,18 @@ void UnixHellos::Readable(const Socket& socket) {
 absl::StatusOr<std::shared_ptr<LinkHellos>> LinkHellos::Start(asio::io_context& io, Options options,
                                                               Take take) {
   std::shared_ptr<LinkHellos> hellos(new LinkHellos(io, std::move(options), std::move(take)));
-  auto listener = TcpListener::Start(
-      io, hellos->options_.host, [weak = hellos->weak_from_this()](asio::ip::tcp::socket socket) {
-        if (const auto self = weak.lock()) self->Accepted(std::move(socket));
-      });
-  if (!listener.ok()) return listener.status();
-  hellos->listener_ = *std::move(listener);
+  auto door = Door::Start(io, hellos->options_.door,
+                          [weak = hellos->weak_from_this()](asio::ip::tcp::socket socket) {
+                            if (const auto self = weak.lock()) self->Accepted(std::move(socket));
+                          });
+  if (!door.ok()) return door.status();
+  hellos->door_ = *std::move(door);
   return hellos;
 }
 
 void LinkHellos::Close() {
   take_ = nullptr;
-  listener_->Close();
+  door_->Close();
   for (auto& [raw, arriving] : silent_) {
     if (arriving->connection) arriving->connection->Abandon();
   }

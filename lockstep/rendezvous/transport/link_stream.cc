@@ -7,11 +7,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "lockstep/base/check.h"
-#include "lockstep/platform/runtime/dial.h"
 #include "lockstep/platform/runtime/fault_point.h"
 #include "lockstep/platform/runtime/fork_guard.h"
 #include "lockstep/platform/runtime/host.h"
 #include "lockstep/platform/runtime/loop.h"
+#include "lockstep/rendezvous/transport/door.h"
 #include "lockstep/wire/native/codec.h"
 
 namespace lockstep::transport {
@@ -231,15 +231,15 @@ void LinkStream::Dial(const Conversation::Dial& dial) {
   hello.from_incarnation = dial.hello.incarnation.value();
   SetCommon(dial.hello, hello);
   if (dial.hello.yours.has_value()) hello.peer_conversation = {BytesOf(*dial.hello.yours)};
-  runtime::Dial(io_, options_.address, options_.conversation.dial_timeout,
-                [weak = weak_from_this(), link = dial.link,
-                 hello = std::move(hello)](absl::StatusOr<asio::ip::tcp::socket> socket) {
-                  if (const auto self = weak.lock()) {
-                    self->Dialed(link, hello, std::move(socket));
-                  } else if (socket.ok()) {
-                    runtime::CloseSocket(*socket);
-                  }
-                });
+  DialDoor(io_, options_.address, options_.secret, options_.conversation.dial_timeout,
+           [weak = weak_from_this(), link = dial.link,
+            hello = std::move(hello)](absl::StatusOr<asio::ip::tcp::socket> socket) {
+             if (const auto self = weak.lock()) {
+               self->Dialed(link, hello, std::move(socket));
+             } else if (socket.ok()) {
+               runtime::CloseSocket(*socket);
+             }
+           });
 }
 
 void LinkStream::Dialed(LinkId link, const PeerHello& hello,

@@ -46,8 +46,9 @@ class LinkStream final : public Stream, public std::enable_shared_from_this<Link
     link::LinkOptions link;
     // What our hellos say besides the greeting.
     wire::native::PeerHello hello;
-    // Where the peer listens; for who dials.
+    // Where the peer listens, and the secret of its door; for who dials.
     runtime::Address address;
+    std::string secret = {};
   };
   // A connection that the peer made, between its owner before the hello and the stream. What comes
   // on the connection goes to `stream` once that is set.
