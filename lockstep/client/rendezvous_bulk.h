@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "asio/io_context.hpp"
 #include "lockstep/rendezvous/effects.h"
@@ -59,11 +60,11 @@ class RendezvousBulk : public std::enable_shared_from_this<RendezvousBulk> {
   bool InLoop() const;
 
  private:
-  void Accepted(asio::ip::tcp::socket socket);
+  void Accepted(transport::ProvenConnection proven);
   void Start(const rendezvous::Fetch& fetch, std::byte* into);
   void Done(rendezvous::OpId op, rendezvous::ErrorPtr error);
   // Runs it on the bulk loop.
-  void Post(std::function<void()> function);
+  void Post(absl::AnyInvocable<void()> function);
   void MakeEnds();
 
   transport::Arena& arena_;

@@ -1,5 +1,7 @@
 #include "lockstep/client/rendezvous_hub.h"
 
+#include <cstdlib>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -45,21 +47,40 @@ rendezvous::Post MakePost(int64_t step, std::string_view name, int32_t to, Value
           .value = std::move(value)};
 }
 
-// What others prove when they connect to this member; goes into its card. Empty: nothing, since
-// this process has no OpenSSL, and need not: the kernel says who connects over the loopback, and
-// where the session goes without TLS, anyone who reaches the network may read the card.
-absl::StatusOr<std::string> SecretOfDoor(const runtime::Address& coordinator,
-                                         const std::string& host) {
-  std::string secret = runtime::RandomBytes(runtime::kSecretBytes);
-  const absl::Status usable = runtime::Secrets().Hash(secret, "").status();
-  if (usable.ok()) return secret;
+// LOCKSTEP_ENCRYPT_DATA: anything but "0" and "false" means yes, so that no misspelling turns it
+// off.
+bool MustEncrypt() {
+  const char* const set = std::getenv("LOCKSTEP_ENCRYPT_DATA");
+  const std::string_view value = set == nullptr ? std::string_view() : set;
+  return !value.empty() && value != "0" && value != "false";
+}
+
+// What others prove when they connect to this member; goes into its card. Without a secret:
+// nothing, since this process has no OpenSSL, and need not: the kernel says who connects over the
+// loopback, and where the session goes without TLS, anyone who reaches the network may read the
+// card.
+absl::StatusOr<transport::DoorKey> KeyOfDoor(const runtime::Address& coordinator,
+                                             const std::string& host, bool encrypt) {
+  transport::DoorKey key = {.secret = runtime::RandomBytes(runtime::kSecretBytes),
+                            .encrypt = encrypt};
+  const runtime::SharedSecrets& secrets = runtime::Secrets();
+  const absl::Status usable =
+      encrypt ? secrets.Accept(key.secret).status() : secrets.Hash(key.secret, "").status();
+  if (usable.ok()) return key;
+  if (encrypt) {
+    return WithReason(absl::FailedPreconditionError(
+                          absl::StrCat("this member cannot encrypt what it sends to others, as "
+                                       "LOCKSTEP_ENCRYPT_DATA wants it: ",
+                                       std::string(usable.message()))),
+                      "encryption_unavailable");
+  }
   asio::error_code is_name;
   const bool local = asio::ip::make_address(host, is_name).is_loopback();
-  if (local || coordinator.fingerprint.empty()) return std::string();
+  if (local || coordinator.fingerprint.empty()) return transport::DoorKey();
   return absl::Status(usable.code(),
                       absl::StrCat("other hosts reach this member at ", host,
                                    ", where connections must prove that they come from the job: ",
-                                   usable.message()));
+                                   std::string(usable.message())));
 }
 
 // Completes the operation when a receive took the value, or with why it could not be sent.
@@ -121,8 +142,8 @@ absl::Status RendezvousHub::Begin(Member& member, const RendezvousOptions& optio
   if (!coordinator.ok()) return coordinator.status();
   const auto host = transport::LocalHostTowards(*coordinator);
   if (!host.ok()) return host.status();
-  auto secret = SecretOfDoor(*coordinator, *host);
-  if (!secret.ok()) return secret.status();
+  auto key = KeyOfDoor(*coordinator, *host, options.encrypt_data || MustEncrypt());
+  if (!key.ok()) return key.status();
   absl::Status opened = shell_->Open(
       {.job = member.job(),
        .attempt = member.attempt(),
@@ -133,7 +154,7 @@ absl::Status RendezvousHub::Begin(Member& member, const RendezvousOptions& optio
        .shared_memory = options.shared_memory,
        .process_memory = options.process_memory,
        .door = {.host = *host,
-                .secret = *std::move(secret),
+                .key = *std::move(key),
                 .refused = [refused = refused_](const std::string& why) { refused->Note(why); }}},
       options.interrupted);
   if (!opened.ok()) return opened;

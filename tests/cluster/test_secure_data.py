@@ -18,8 +18,10 @@ MEMBER = f"""
 import os, sys, time, lockstep
 me = lockstep.join(timeout=60)
 other = 1 - me.member
+# These hosts are one machine, where members would read each other's memory.
+rendezvous = me.rendezvous(process_memory=False)
 def exchange(number):
-    with me.step(number) as step:
+    with rendezvous.step(number) as step:
         step.send("short", b"{SHORT}", to=other)
         step.send("long", b"{LONG}" * 40000, to=other)
         assert bytes(step.recv("short", source=other, timeout=60)) == b"{SHORT}"
@@ -77,6 +79,21 @@ def test_a_stranger_gets_no_tensor_and_disturbs_none(cluster, tmp_path):
     for launcher in launchers:
         assert launcher.end() == 0, launcher.lines
         assert "did not prove that it comes from a member" in launcher.text()
+
+
+@pytest.mark.parametrize("encrypt", [False, True])
+def test_tensors_are_read_along_only_where_they_are_not_encrypted(cluster, tmp_path, encrypt):
+    over = tmp_path / "over"
+    over.touch()
+    options = ["--encrypt-data"] if encrypt else []
+    with Capture(cluster.hosts["one"]) as captured:
+        for launcher in cluster.run_job(MEMBER, over, options=options):
+            assert launcher.end() == 0, launcher.lines
+    assert (SHORT.encode() in captured.bytes) != encrypt
+    assert (LONG.encode() in captured.bytes) != encrypt
+    if encrypt:
+        assert JOB.encode() not in captured.bytes and b"trainer" not in captured.bytes
+        assert b"LSPROOF1" not in captured.bytes
 
 
 def read_range(cluster, host, name, **environment):

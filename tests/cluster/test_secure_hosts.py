@@ -78,12 +78,12 @@ class Cluster:
                  *(["--job", job] if job else []), "--for", lasts, "--to", path)
         return path
 
-    def run_job(self, program, *arguments):
+    def run_job(self, program, *arguments, options=()):
         """Starts both launchers."""
         token = self.token("launch")
         return [self.hosts[name].run(
             LOCKSTEP, "run", "--coordinator", self.join, "--job", JOB, "--nnodes", 2,
-            "--nproc-per-node", 1, "--", PYTHON, "-c", program, *arguments,
+            "--nproc-per-node", 1, *options, "--", PYTHON, "-c", program, *arguments,
             LOCKSTEP_TOKEN_FILE=str(token)) for name in ("one", "two")]
 
     def ask(self, host, *words, token=None, address=None):

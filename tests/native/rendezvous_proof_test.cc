@@ -120,5 +120,31 @@ TEST_F(RendezvousWithProof, AMemberDoesNotBelieveWhoListensInAnothersPlace) {
   EXPECT_EQ(received->tensor.text(), "for member 0");
 }
 
+TEST_F(RendezvousWithProof, EncryptedMembersExchangeShortAndLongValues) {
+  encrypt_data_ = true;
+  Begin(2);
+  EXPECT_TRUE(CardOf(0).encrypts);
+  for (size_t i = 0; i < 2; ++i) {
+    Proxy(i, &Card::tcp_address,
+          {.cut_after_min = 2000, .cut_after_max = 20'000, .cuts_max = 6, .seed = 5});
+    Proxy(i, &Card::bulk_address,
+          {.cut_after_min = 100'000, .cut_after_max = 2'000'000, .cuts_max = 4, .seed = 5});
+  }
+  for (int i = 0; i < 50; ++i) ExchangeOnce();
+  ExchangeLongValues(3);
+  EXPECT_EQ(TransportsOfFirstTwo(), (std::vector<std::string>{"tcp", "tcp"}));
+}
+
+TEST_F(RendezvousWithProof, AMemberThatEncryptsConnectsToNoneThatDoesNot) {
+  encrypt_data_ = true;
+  Begin(2);
+  ChangeCard(0, [](Card& card) { card.encrypts = false; });
+  ASSERT_TRUE(step(1).Send("x", 0, Tensor::Copy("for member 0")).ok());
+  const auto received = step(1).Recv("x", 0, {.timeout = kSoon});
+  EXPECT_EQ(ReasonOf(received.status()), "unreachable") << received.status();
+  EXPECT_THAT(std::string(received.status().message()),
+              ::testing::HasSubstr("LOCKSTEP_ENCRYPT_DATA"));
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -16,10 +16,16 @@ class NoSecrets final : public SharedSecrets {
   absl::StatusOr<bool> Same(const SecretHash&, const SecretHash&) const override {
     return Failed();
   }
+  absl::StatusOr<std::unique_ptr<SecureLayer>> Call(std::string_view) const override {
+    return Failed();
+  }
+  absl::StatusOr<std::unique_ptr<SecureLayer>> Accept(std::string_view) const override {
+    return Failed();
+  }
 
  private:
   static absl::Status Failed() {
-    return absl::FailedPreconditionError("this program has no OpenSSL to prove a secret with");
+    return absl::FailedPreconditionError("this program has no OpenSSL to use a secret with");
   }
 };
 

@@ -1,4 +1,5 @@
-// What two ends do with a secret that both have: prove to each other that they have it.
+// What two ends do with a secret that both have: prove to each other that they have it, and hide
+// from others what they say.
 //
 // An interface, as that of secure_layer.h and for the same reason: lockstep/platform/tls implements
 // it with the OpenSSL that the process has.
@@ -9,6 +10,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "lockstep/platform/runtime/secure_layer.h"
 
 namespace lockstep::runtime {
 
@@ -27,6 +29,11 @@ class SharedSecrets {
   virtual absl::StatusOr<SecretHash> Hash(std::string_view secret, std::string_view text) const = 0;
   // Compares in a time that does not depend on where they differ. Errors as above.
   virtual absl::StatusOr<bool> Same(const SecretHash& one, const SecretHash& other) const = 0;
+
+  // The calling and the accepting end of a connection that is encrypted, TLS 1.3, and that only who
+  // knows the secret can be the other end of. Errors as above.
+  virtual absl::StatusOr<std::unique_ptr<SecureLayer>> Call(std::string_view secret) const = 0;
+  virtual absl::StatusOr<std::unique_ptr<SecureLayer>> Accept(std::string_view secret) const = 0;
 };
 
 // How this process does it: set once, before the first use; never null. Those that `Secrets` gives

@@ -21,10 +21,13 @@
   X(SSL_CTX_ctrl)                     \
   X(SSL_CTX_free)                     \
   X(SSL_CTX_get_cert_store)           \
+  X(SSL_CTX_get_ex_data)              \
   X(SSL_CTX_new)                      \
   X(SSL_CTX_set_alpn_protos)          \
   X(SSL_CTX_set_alpn_select_cb)       \
   X(SSL_CTX_set_cert_verify_callback) \
+  X(SSL_CTX_set_ciphersuites)         \
+  X(SSL_CTX_set_ex_data)              \
   X(SSL_CTX_set_num_tickets)          \
   X(SSL_CTX_set_options)              \
   X(SSL_CTX_set_verify)               \
@@ -32,6 +35,7 @@
   X(SSL_CTX_use_certificate)          \
   X(SSL_do_handshake)                 \
   X(SSL_get0_alpn_selected)           \
+  X(SSL_get_SSL_CTX)                  \
   X(SSL_free)                         \
   X(SSL_get_error)                    \
   X(SSL_is_init_finished)             \
@@ -43,6 +47,11 @@
   X(SSL_write)                        \
   X(TLS_client_method)                \
   X(TLS_server_method)
+
+// Of libssl; null in a library that was built without them.
+#define LOCKSTEP_LIBSSL_PSK_FUNCTIONS(X) \
+  X(SSL_CTX_set_psk_client_callback)     \
+  X(SSL_CTX_set_psk_server_callback)
 
 #define LOCKSTEP_LIBCRYPTO_FUNCTIONS(X) \
   X(BIO_ctrl)                           \
@@ -86,6 +95,7 @@ namespace lockstep::tls {
 struct OpenSsl {
 #define LOCKSTEP_DECLARE(name) decltype(&::name) name = nullptr;
   LOCKSTEP_LIBSSL_FUNCTIONS(LOCKSTEP_DECLARE)
+  LOCKSTEP_LIBSSL_PSK_FUNCTIONS(LOCKSTEP_DECLARE)
   LOCKSTEP_LIBCRYPTO_FUNCTIONS(LOCKSTEP_DECLARE)
 #undef LOCKSTEP_DECLARE
 };

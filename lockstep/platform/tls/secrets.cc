@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "lockstep/platform/tls/errors.h"
+#include "lockstep/platform/tls/secret_context.h"
 
 namespace lockstep::tls {
 namespace {
@@ -34,7 +35,22 @@ class OpenSslSecrets final : public runtime::SharedSecrets {
     return (*openssl)->CRYPTO_memcmp(one.data(), other.data(), one.size()) == 0;
   }
 
+  absl::StatusOr<std::unique_ptr<runtime::SecureLayer>> Call(
+      std::string_view secret) const override {
+    return Open(TlsLayer::Side::kClient, secret);
+  }
+  absl::StatusOr<std::unique_ptr<runtime::SecureLayer>> Accept(
+      std::string_view secret) const override {
+    return Open(TlsLayer::Side::kServer, secret);
+  }
+
  private:
+  absl::StatusOr<std::unique_ptr<runtime::SecureLayer>> Open(TlsLayer::Side side,
+                                                             std::string_view secret) const {
+    const auto openssl = Find();
+    if (!openssl.ok()) return openssl.status();
+    return SecretContext::Open(**openssl, side, secret);
+  }
   // Looked for until it is found, and not again: the loader is not to be asked for each connection.
   absl::StatusOr<const OpenSsl*> Find() const {
     if (const OpenSsl* const found = found_.load()) return found;

@@ -1,4 +1,4 @@
-// Proofs of a secret that two ends share, by the OpenSSL of this process.
+// Proofs of a secret that two ends share, and TLS with it, by the OpenSSL of this process.
 #pragma once
 
 #include <memory>

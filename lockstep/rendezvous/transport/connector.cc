@@ -33,7 +33,8 @@ Connector::Connector(asio::io_context& io, Mutex& mutex, int bell, Options optio
       events_(std::move(events)),
       card_(MakeCard()) {
   card_.incarnation = options_.incarnation;
-  card_.secret.data = options_.door.secret;
+  card_.secret.data = options_.door.key.secret;
+  card_.encrypts = options_.door.key.encrypt;
 }
 
 Connector::~Connector() { Close(); }

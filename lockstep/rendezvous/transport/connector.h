@@ -145,7 +145,7 @@ class Connector : public std::enable_shared_from_this<Connector> {
   absl::Status GreetLink(LinkStream::Arriving& arriving, const link::Message& message);
   void DialLink(MemberIndex member);
   std::shared_ptr<LinkStream> MakeLink(MemberIndex member, Peer& peer, Conversation::Role role,
-                                       runtime::Address address);
+                                       runtime::Address address, DoorKey key);
 
   asio::io_context& io_;
   Mutex& mutex_;

@@ -2,45 +2,97 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "asio/steady_timer.hpp"
+#include "lockstep/platform/runtime/dial.h"
 #include "lockstep/platform/runtime/fork_guard.h"
-#include "lockstep/platform/runtime/host.h"
-#include "lockstep/platform/runtime/shared_secret.h"
-#include "lockstep/rendezvous/transport/proof.h"
+#include "lockstep/rendezvous/transport/handshake.h"
 
 namespace lockstep::transport {
-namespace {
 
 using asio::ip::tcp;
-using link::LinkId;
 
-bool WouldBlock() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
+// One end of a connection, until both ends have proven that they know the secret.
+class Entrance : public std::enable_shared_from_this<Entrance> {
+ public:
+  using Ended = absl::AnyInvocable<void(const absl::Status& why)>;
 
-// Of a new connection, whose buffer is empty.
-bool SayAll(tcp::socket& socket, const std::string& bytes) {
-  return ::send(socket.native_handle(), bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
-         static_cast<ssize_t>(bytes.size());
-}
+  Entrance(asio::io_context& io, tcp::socket socket, std::unique_ptr<Handshake> handshake)
+      : socket_(std::move(socket)), handshake_(std::move(handshake)), timer_(io) {}
+  ~Entrance() { runtime::CloseSocket(socket_); }
 
-// Reads until there are so many bytes, and never more, since what follows is for others. OK and
-// false: they have not come yet.
-absl::StatusOr<bool> ReadUpTo(tcp::socket& socket, size_t bytes, std::string& to) {
-  while (to.size() < bytes) {
-    char room[kProofBytes];
-    static_assert(kProofBytes >= kChallengeBytes && kProofBytes >= kCounterproofBytes);
-    const ssize_t count = ::recv(socket.native_handle(), room, bytes - to.size(), 0);
-    if (count == 0) return absl::UnavailableError("it closed the connection");
-    if (count < 0 && WouldBlock()) return false;
-    if (count < 0) return absl::UnavailableError("the connection broke");
-    to.append(room, static_cast<size_t>(count));
+  // Keeps itself until `ended` is called, later and once, or `Close`.
+  void Start(absl::Duration timeout, Ended ended) {
+    asio::error_code ignored;  // of a dead socket, which the first read will tell
+    socket_.non_blocking(true, ignored);
+    ended_ = std::move(ended);
+    timer_.expires_after(absl::ToChronoNanoseconds(timeout));
+    timer_.async_wait([self = shared_from_this(), timeout](const asio::error_code& error) {
+      if (error) return;
+      self->End(absl::DeadlineExceededError(absl::StrCat(
+          "no proof came within ", absl::FormatDuration(timeout), " (proof_timeout)")));
+    });
+    // What fails here, the first read tells.
+    Say(handshake_->Begin());
+    Wait();
   }
-  return true;
-}
+
+  void Close() {
+    ended_ = nullptr;
+    timer_.cancel();
+    runtime::CloseSocket(socket_);
+  }
+  // After an end without an error.
+  ProvenConnection Release() { return {std::move(socket_), handshake_->TakeLayer()}; }
+
+ private:
+  // Of a new connection, whose buffer has room for the little that is said.
+  bool Say(const std::string& bytes) {
+    return bytes.empty() || ::send(socket_.native_handle(), bytes.data(), bytes.size(),
+                                   MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
+  }
+
+  void Wait() {
+    socket_.async_wait(tcp::socket::wait_read,
+                       [self = shared_from_this()](const asio::error_code& error) {
+                         if (!error && self->ended_ != nullptr) self->Read();
+                       });
+  }
+
+  // Never more than the handshake wants, since what follows is for others.
+  void Read() {
+    std::array<char, 4096> room;
+    while (!handshake_->done()) {
+      const size_t bytes = std::min(room.size(), handshake_->wants());
+      const ssize_t count = ::recv(socket_.native_handle(), room.data(), bytes, 0);
+      if (count == 0) return End(absl::UnavailableError("it closed the connection"));
+      if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return Wait();
+      if (count < 0) return End(absl::UnavailableError("the connection broke"));
+      const auto said = handshake_->Take({room.data(), static_cast<size_t>(count)});
+      if (!said.ok()) return End(said.status());
+      if (!Say(*said)) return End(absl::UnavailableError("the connection broke"));
+    }
+    End(absl::OkStatus());
+  }
+
+  void End(const absl::Status& why) {
+    timer_.cancel();
+    if (Ended ended = std::exchange(ended_, nullptr); ended != nullptr) ended(why);
+  }
+
+  tcp::socket socket_;
+  const std::unique_ptr<Handshake> handshake_;
+  asio::steady_timer timer_;
+  Ended ended_;
+};
+
+namespace {
 
 link::LinkPlaces::Limits LimitsOf(const Door::Options& options) {
   return {.connections_max = std::numeric_limits<size_t>::max(),
@@ -51,72 +103,21 @@ link::LinkPlaces::Limits LimitsOf(const Door::Options& options) {
           .hello_timeout = absl::InfiniteDuration()};
 }
 
+absl::StatusOr<std::unique_ptr<Handshake>> Accepts(const DoorKey& key) {
+  return key.encrypt ? AcceptEncrypted(key.secret) : TakeProof(key.secret);
+}
+
+absl::StatusOr<std::unique_ptr<Handshake>> Calls(const DoorKey& key) {
+  return key.encrypt ? CallEncrypted(key.secret) : GiveProof(key.secret);
+}
+
+absl::Status At(const std::string& address, const absl::Status& why) {
+  return absl::Status(why.code(), absl::StrCat(address, ": ", std::string(why.message())));
+}
+
 }  // namespace
 
 // --- Listening ---
-
-// One connection, until its proof has come.
-class Door::Guest : public std::enable_shared_from_this<Guest> {
- public:
-  using Ended = std::function<void(const absl::Status& why)>;
-
-  Guest(asio::io_context& io, tcp::socket socket, std::string_view secret)
-      : socket_(std::move(socket)),
-        taker_(runtime::Secrets(), secret, runtime::RandomBytes(kProofNumberBytes)),
-        timer_(io) {}
-  ~Guest() { runtime::CloseSocket(socket_); }
-
-  // `ended` lets it go; it is called later, once.
-  void Start(absl::Duration timeout, Ended ended) {
-    ended_ = std::move(ended);
-    timer_.expires_after(absl::ToChronoNanoseconds(timeout));
-    timer_.async_wait([weak = weak_from_this(), timeout](const asio::error_code& error) {
-      const auto self = weak.lock();
-      if (error || self == nullptr) return;
-      self->End(absl::DeadlineExceededError(absl::StrCat(
-          "no proof came within ", absl::FormatDuration(timeout), " (proof_timeout)")));
-    });
-    // Of a connection that is broken already, the first read says so.
-    SayAll(socket_, taker_.Challenge());
-    Wait();
-  }
-
-  void Close() {
-    ended_ = nullptr;
-    timer_.cancel();
-    runtime::CloseSocket(socket_);
-  }
-  tcp::socket Release() { return std::move(socket_); }
-
- private:
-  void Wait() {
-    socket_.async_wait(tcp::socket::wait_read,
-                       [self = shared_from_this()](const asio::error_code& error) {
-                         if (!error && self->ended_) self->Read();
-                       });
-  }
-
-  void Read() {
-    const auto whole = ReadUpTo(socket_, kProofBytes, come_);
-    if (!whole.ok()) return End(whole.status());
-    if (!*whole) return Wait();
-    const auto counterproof = taker_.Take(come_);
-    if (!counterproof.ok()) return End(counterproof.status());
-    End(SayAll(socket_, *counterproof) ? absl::OkStatus()
-                                       : absl::UnavailableError("the connection broke"));
-  }
-
-  void End(const absl::Status& why) {
-    timer_.cancel();
-    if (const Ended ended = std::exchange(ended_, nullptr)) ended(why);
-  }
-
-  tcp::socket socket_;
-  const ProofTaker taker_;
-  asio::steady_timer timer_;
-  std::string come_;
-  Ended ended_;
-};
 
 absl::StatusOr<std::shared_ptr<Door>> Door::Start(asio::io_context& io, Options options,
                                                   Proven proven) {
@@ -157,119 +158,64 @@ void Door::Accepted(tcp::socket socket) {
   asio::error_code gone;
   const tcp::endpoint from = socket.remote_endpoint(gone);
   if (gone || proven_ == nullptr) return runtime::CloseSocket(socket);
-  if (options_.secret.empty()) return proven_(std::move(socket));
+  if (options_.key.secret.empty()) return proven_({std::move(socket), nullptr});
+  auto handshake = Accepts(options_.key);
+  if (!handshake.ok()) return runtime::CloseSocket(socket);  // there is no memory for it
   if (places_.GreetingsAreFull()) {
     End(*places_.OldestGreeting(),
         absl::ResourceExhaustedError("its place was needed before its proof came (unproven_max)"));
   }
-  const LinkId id(++last_guest_);
-  const auto guest = std::make_shared<Guest>(io_, std::move(socket), options_.secret);
+  const link::LinkId id(++last_guest_);
+  const auto guest = std::make_shared<Entrance>(io_, std::move(socket), *std::move(handshake));
   guests_[id] = guest;
   places_.Add(id, from.address());
   guest->Start(options_.timeout, [weak = weak_from_this(), id, from](const absl::Status& why) {
     const auto self = weak.lock();
-    if (self == nullptr) return;
-    self->End(id, why.ok() ? why
-                           : absl::Status(why.code(), absl::StrCat(runtime::ToString(from), ": ",
-                                                                   why.message())));
+    if (self != nullptr) self->End(id, why.ok() ? why : At(runtime::ToString(from), why));
   });
 }
 
-void Door::End(LinkId id, const absl::Status& why) {
+void Door::End(link::LinkId id, const absl::Status& why) {
   const auto node = guests_.extract(id);
   if (node.empty()) return;
   places_.Leave(id);
-  tcp::socket socket = node.mapped()->Release();
-  node.mapped()->Close();
-  if (why.ok()) return proven_(std::move(socket));
-  runtime::CloseSocket(socket);
-  if (options_.refused == nullptr) return;
-  options_.refused(absl::StrCat(address(),
-                                ": a connection was closed that did not prove that it "
-                                "comes from a member of the job: ",
-                                why.message()));
+  const std::shared_ptr<Entrance>& guest = node.mapped();
+  if (why.ok()) return proven_(guest->Release());
+  if (options_.refused != nullptr) {
+    options_.refused(absl::StrCat(address(),
+                                  ": a connection was closed that did not prove that it comes from "
+                                  "a member of the job: ",
+                                  std::string(why.message())));
+  }
+  guest->Close();
 }
 
 // --- Dialing ---
 
-namespace {
-
-// One connection, until the counterproof has come.
-class Dialer : public std::enable_shared_from_this<Dialer> {
- public:
-  Dialer(asio::io_context& io, const runtime::Address& address, std::string secret,
-         runtime::DialDone done)
-      : address_(runtime::ToString(address)),
-        secret_(std::move(secret)),
-        socket_(io),
-        giver_(runtime::Secrets(), secret_, runtime::RandomBytes(kProofNumberBytes)),
-        timer_(io),
-        done_(std::move(done)) {}
-  ~Dialer() { runtime::CloseSocket(socket_); }
-
-  void Connected(absl::StatusOr<tcp::socket> socket, absl::Duration timeout) {
-    if (!socket.ok()) return End(socket.status());
-    socket_ = *std::move(socket);
-    asio::error_code ignored;  // of a dead socket, which the first read will tell
-    socket_.non_blocking(true, ignored);
-    timer_.expires_after(absl::ToChronoNanoseconds(timeout));
-    timer_.async_wait([self = shared_from_this(), timeout](const asio::error_code& error) {
-      if (error) return;
-      self->End(absl::DeadlineExceededError(
-          absl::StrCat(self->address_, " proved nothing within ", absl::FormatDuration(timeout))));
-    });
-    Wait();
-  }
-
- private:
-  void Wait() {
-    socket_.async_wait(tcp::socket::wait_read,
-                       [self = shared_from_this()](const asio::error_code& error) {
-                         if (!error && self->done_) self->Read();
-                       });
-  }
-
-  void Read() {
-    const auto whole = ReadUpTo(socket_, answered_ ? kCounterproofBytes : kChallengeBytes, come_);
-    if (!whole.ok()) return End(whole.status());
-    if (!*whole) return Wait();
-    const std::string come = std::exchange(come_, {});
-    if (answered_) return End(giver_.TakeCounterproof(come));
-    const auto proof = giver_.Take(come);
-    if (!proof.ok()) return End(proof.status());
-    if (!SayAll(socket_, *proof)) return End(absl::UnavailableError("the connection broke"));
-    answered_ = true;
-    Wait();
-  }
-
-  void End(const absl::Status& why) {
-    auto done = std::exchange(done_, nullptr);
-    if (done == nullptr) return;
-    timer_.cancel();
-    if (why.ok()) return done(std::move(socket_));
-    runtime::CloseSocket(socket_);
-    done(absl::Status(why.code(), absl::StrCat(address_, ": ", why.message())));
-  }
-
-  const std::string address_;
-  const std::string secret_;
-  tcp::socket socket_;
-  ProofGiver giver_;
-  asio::steady_timer timer_;
-  runtime::DialDone done_;
-  bool answered_ = false;
-  std::string come_;
-};
-
-}  // namespace
-
-void DialDoor(asio::io_context& io, const runtime::Address& address, std::string secret,
-              absl::Duration timeout, runtime::DialDone done) {
-  if (secret.empty()) return runtime::Dial(io, address, timeout, std::move(done));
-  const auto dialer = std::make_shared<Dialer>(io, address, std::move(secret), std::move(done));
-  runtime::Dial(io, address, timeout, [dialer, timeout](absl::StatusOr<tcp::socket> socket) {
-    dialer->Connected(std::move(socket), timeout);
-  });
+void DialDoor(asio::io_context& io, const runtime::Address& address, const DoorKey& key,
+              absl::Duration timeout,
+              absl::AnyInvocable<void(absl::StatusOr<ProvenConnection>)> done) {
+  runtime::Dial(io, address, timeout,
+                [&io, key, timeout, text = runtime::ToString(address),
+                 done = std::move(done)](absl::StatusOr<tcp::socket> socket) mutable {
+                  if (!socket.ok()) return done(socket.status());
+                  if (key.secret.empty())
+                    return done(ProvenConnection{*std::move(socket), nullptr});
+                  auto handshake = Calls(key);
+                  if (!handshake.ok()) {
+                    runtime::CloseSocket(*socket);
+                    return done(At(text, handshake.status()));
+                  }
+                  const auto entrance =
+                      std::make_shared<Entrance>(io, *std::move(socket), *std::move(handshake));
+                  // Gone as soon as it has been called.
+                  entrance->Start(timeout, [entrance, text, done = std::move(done)](
+                                               const absl::Status& why) mutable {
+                    if (why.ok()) return done(entrance->Release());
+                    entrance->Close();
+                    done(At(text, why));
+                  });
+                });
 }
 
 }  // namespace lockstep::transport

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -16,7 +17,7 @@
 #include "asio/ip/tcp.hpp"
 #include "lockstep/platform/link/link_places.h"
 #include "lockstep/platform/runtime/address.h"
-#include "lockstep/platform/runtime/dial.h"
+#include "lockstep/platform/runtime/secure_layer.h"
 #include "lockstep/rendezvous/transport/tcp_listener.h"
 
 namespace lockstep::transport {
@@ -24,17 +25,29 @@ namespace lockstep::transport {
 // How long a connection has for its proof: `proof_timeout`.
 inline constexpr absl::Duration kProofTimeout = absl::Seconds(5);
 
-// Listens, and hands connections over once they have proven it (ProofTaker). Until then it reads no
+// What opens a door.
+struct DoorKey {
+  std::string secret;    // empty: whom TcpListener lets in needs none
+  bool encrypt = false;  // with a secret only: all bytes are, from the proof on
+};
+
+// Both ends know that the other one has the key.
+struct ProvenConnection {
+  asio::ip::tcp::socket socket;
+  std::unique_ptr<runtime::SecureLayer> layer;  // null: bytes go in clear
+};
+
+// Listens, and hands connections over once they have proven it (Handshake). Until then it reads no
 // byte of theirs but the proof.
 //
 // Threads: loop-confined. Bounds: `unproven_max` connections that have not; one more takes the
 // place of the oldest of the host that has most of them. Each has `timeout`.
 class Door : public std::enable_shared_from_this<Door> {
  public:
-  using Proven = std::function<void(asio::ip::tcp::socket)>;
+  using Proven = std::function<void(ProvenConnection)>;
   struct Options {
-    std::string host;    // where to listen: a number
-    std::string secret;  // empty: whom TcpListener lets in needs no proof
+    std::string host;  // where to listen: a number
+    DoorKey key;
     size_t unproven_max = 512;
     absl::Duration timeout = kProofTimeout;
     // As of TcpListener.
@@ -51,8 +64,6 @@ class Door : public std::enable_shared_from_this<Door> {
   void Close();
 
  private:
-  class Guest;
-
   Door(asio::io_context& io, Options options, Proven proven);
   void Accepted(asio::ip::tcp::socket socket);
   // The guest goes. OK: it is handed over.
@@ -63,16 +74,16 @@ class Door : public std::enable_shared_from_this<Door> {
   Proven proven_;  // empty: closed
   std::shared_ptr<TcpListener> listener_;
   link::LinkPlaces places_;  // one for each of `guests_`
-  std::map<link::LinkId, std::shared_ptr<Guest>> guests_;
+  std::map<link::LinkId, std::shared_ptr<class Entrance>> guests_;
   uint64_t last_guest_ = 0;
 };
 
-// Calls `done` with a connection to the door at `address` that both ends have proven to each other.
-// An empty `secret`: it needs no proof. Errors: as `runtime::Dial`; UNAVAILABLE: the other end
-// closed it; PERMISSION_DENIED: who listens there is not the member of the card;
-// FAILED_PRECONDITION: this process has no OpenSSL. `timeout`: of the connection, and again of the
-// proof.
-void DialDoor(asio::io_context& io, const runtime::Address& address, std::string secret,
-              absl::Duration timeout, runtime::DialDone done);
+// Calls `done` with a connection to the door at `address`. A key without a secret: it needs no
+// proof. Errors: as `runtime::Dial`; UNAVAILABLE: the other end closed it; PERMISSION_DENIED: who
+// listens there is not the member of the card; FAILED_PRECONDITION: this process has no OpenSSL.
+// `timeout`: of the connection, and again of the proof.
+void DialDoor(asio::io_context& io, const runtime::Address& address, const DoorKey& key,
+              absl::Duration timeout,
+              absl::AnyInvocable<void(absl::StatusOr<ProvenConnection>)> done);
 
 }  // namespace lockstep::transport

@@ -43,14 +43,14 @@ class DoorTest : public ::testing::Test {
 
   void Open(size_t unproven_max = 512, absl::Duration timeout = absl::Minutes(1),
             const std::string& host = "127.0.0.1") {
-    auto door =
-        Door::Start(io_,
-                    {.host = host,
-                     .secret = secret_,
-                     .unproven_max = unproven_max,
-                     .timeout = timeout,
-                     .refused = [this](const std::string& why) { refused_.push_back(why); }},
-                    [this](tcp::socket socket) { proven_.push_back(std::move(socket)); });
+    auto door = Door::Start(
+        io_,
+        {.host = host,
+         .key = {.secret = secret_, .encrypt = encrypt_},
+         .unproven_max = unproven_max,
+         .timeout = timeout,
+         .refused = [this](const std::string& why) { refused_.push_back(why); }},
+        [this](ProvenConnection proven) { proven_.push_back(std::move(proven.socket)); });
     ASSERT_TRUE(door.ok()) << door.status();
     door_ = *std::move(door);
   }
@@ -69,11 +69,13 @@ class DoorTest : public ::testing::Test {
   }
   // As a member does that has a card with this secret.
   absl::StatusOr<tcp::socket> Dial(const std::string& secret) {
-    std::optional<absl::StatusOr<tcp::socket>> dialed;
-    DialDoor(io_, *runtime::ParseAddress(door_->address()), secret, absl::Minutes(1),
-             [&](absl::StatusOr<tcp::socket> socket) { dialed = std::move(socket); });
+    std::optional<absl::StatusOr<ProvenConnection>> dialed;
+    DialDoor(io_, *runtime::ParseAddress(door_->address()), {.secret = secret, .encrypt = encrypt_},
+             absl::Minutes(1),
+             [&](absl::StatusOr<ProvenConnection> proven) { dialed = std::move(proven); });
     EXPECT_TRUE(RunUntil([&] { return dialed.has_value(); }));
-    return *std::move(dialed);
+    if (!dialed->ok()) return dialed->status();
+    return std::move((*dialed)->socket);
   }
   // As somebody who knows how to connect, no more.
   tcp::socket Connect() {
@@ -104,6 +106,7 @@ class DoorTest : public ::testing::Test {
   }
 
   const std::string secret_ = std::string(runtime::kSecretBytes, 's');
+  bool encrypt_ = false;
   asio::io_context io_;
   std::shared_ptr<Door> door_;
   std::vector<tcp::socket> proven_;
@@ -201,10 +204,10 @@ TEST_F(DoorTest, WhoListensWhereAMemberDidGetsNoHello) {
   // A card of another process: its address, and another secret; the door asks, and the dialer must
   // not believe what comes then.
   tcp::acceptor acceptor(io_, {asio::ip::make_address("127.0.0.1"), 0});
-  std::optional<absl::StatusOr<tcp::socket>> dialed;
-  DialDoor(io_, {.host = "127.0.0.1", .port = acceptor.local_endpoint().port()}, secret_,
-           absl::Minutes(1),
-           [&](absl::StatusOr<tcp::socket> socket) { dialed = std::move(socket); });
+  std::optional<absl::StatusOr<ProvenConnection>> dialed;
+  DialDoor(io_, {.host = "127.0.0.1", .port = acceptor.local_endpoint().port()},
+           {.secret = secret_}, absl::Minutes(1),
+           [&](absl::StatusOr<ProvenConnection> proven) { dialed = std::move(proven); });
   tcp::socket impostor(io_);
   bool accepted = false;
   acceptor.async_accept(impostor, [&](const asio::error_code& error) { accepted = !error; });
@@ -225,6 +228,20 @@ TEST_F(DoorTest, AtAnAddressOfOtherHostsTheProofIsAllThereIs) {
   Say(stranger, std::string(kProofBytes, 'x'));
   EXPECT_TRUE(IsClosed(stranger));
   EXPECT_TRUE(proven_.empty());
+}
+
+TEST_F(DoorTest, AnEncryptedDoorTakesMembersByTlsOnly) {
+  encrypt_ = true;
+  Open();
+  ASSERT_TRUE(Dial(secret_).ok());
+  // The end that dials knows first.
+  ASSERT_TRUE(RunUntil([&] { return proven_.size() == 1; }));
+  EXPECT_FALSE(Dial(std::string(runtime::kSecretBytes, 'x')).ok());
+  tcp::socket stranger = Connect();
+  Say(stranger, std::string(kProofBytes, 'x'));
+  EXPECT_TRUE(IsClosed(stranger));
+  EXPECT_TRUE(RunUntil([&] { return refused_.size() == 2; }));
+  EXPECT_EQ(proven_.size(), 1);
 }
 
 // With the right secret: before it is asked for, the kernel is.

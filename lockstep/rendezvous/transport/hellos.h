@@ -71,7 +71,7 @@ class LinkHellos : public std::enable_shared_from_this<LinkHellos> {
 
   LinkHellos(asio::io_context& io, Options options, Take take)
       : io_(io), options_(std::move(options)), take_(std::move(take)) {}
-  void Accepted(asio::ip::tcp::socket socket);
+  void Accepted(ProvenConnection proven);
   void TakeMessage(const Arriving& arriving, const link::Message& message);
 
   asio::io_context& io_;
