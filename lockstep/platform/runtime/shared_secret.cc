@@ -31,7 +31,8 @@ class NoSecrets final : public SharedSecrets {
 
 // Of the process, as the calls of secure_layer.cc, and like them never destroyed.
 const SharedSecrets*& Installed() {
-  static const SharedSecrets* installed = new NoSecrets();
+  static const NoSecrets* const none = new NoSecrets();
+  static const SharedSecrets* installed = none;
   return installed;
 }
 
