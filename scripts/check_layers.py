@@ -97,7 +97,7 @@ MAY_INCLUDE = {
     DISPATCH: set(),
     CONSUMER: {DISPATCH},
     ENGINE: {PLAN, RUNTIME},
-    WORKER: {NATIVE, PLAN, ENGINE, RUNTIME, LINK, TRANSPORT},
+    WORKER: {NATIVE, PLAN, ENGINE, RUNTIME, LINK, TLS, TRANSPORT},
     "lockstep/rendezvous": set(),
     TRANSPORT: {"lockstep/rendezvous", NATIVE, RUNTIME, LINK},
     NODE_GROUP: set(),
@@ -117,7 +117,7 @@ MAY_INCLUDE = {
 }
 # What only its tests may include, too: the dispatcher's are told through a consumer's machine, and TLS
 # is tried where it is used.
-TESTS_MAY_INCLUDE = {DISPATCH: {CONSUMER}, TLS: {LINK, NATIVE}}
+TESTS_MAY_INCLUDE = {DISPATCH: {CONSUMER}, TLS: {LINK, NATIVE}, TRANSPORT: {TLS}}
 
 # Decide only: no thread, clock, file, randomness, environment, wire format or socket.
 PURE = {"lockstep/base", "lockstep/coord", TORCH, PLAN, DISPATCH, CONSUMER, "lockstep/rendezvous",
@@ -160,7 +160,8 @@ MAY_WALL_CLOCK = {"lockstep/cli/bundle.cc", "lockstep/cli/events.cc",
                   "lockstep/server/job_table.cc", "lockstep/server/saved_state.cc",
                   "lockstep/server/set_aside_jobs.cc",
                   "lockstep/server/store_journal.cc", "lockstep/server/server_certificate.cc",
-                  "lockstep/server/admission.cc", "lockstep/cli/auth.cc", "lockstep/cli/token.cc"}
+                  "lockstep/server/admission.cc", "lockstep/cli/auth.cc", "lockstep/cli/token.cc",
+                  "lockstep/data/worker/worker_identity.cc"}
 
 # Where gRPC and libprotobuf may appear. Programs of users carry neither, so the client side does not.
 GRPC = r'#include\s*["<]grpc(pp)?/'

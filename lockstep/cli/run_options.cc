@@ -256,6 +256,11 @@ void DeclaredRun::DeclareEnvironment() {
     extra_ = texts;
     return absl::OkStatus();
   };
+  table
+      .Switch("encrypt-data", &options.encrypt_data,
+              "Encrypt tensors that go over the network from one process to another. Sets "
+              "LOCKSTEP_ENCRYPT_DATA in the processes.")
+      .variable = "LOCKSTEP_ENCRYPT_DATA";
   for (auto& [name, value, help] :
        {std::tuple{"print-env", &options.print_environment,
                    "Print what was detected and the environment of each process. Start nothing."},
@@ -398,6 +403,7 @@ void DeclaredRun::Settle() {
                   : scope_ == "node" ? launch::RestartScope::kNode
                                      : launch::RestartScope::kWorld;
   options.prefix = !no_prefix_;
+  if (options.encrypt_data) options.extra.emplace("LOCKSTEP_ENCRYPT_DATA", "1");
   options.routing.files = !options.log_folder.empty();
   // torchrun has a folder of its own for it; many say it to it for the prefixes only.
   if (options.routing.tee && !options.routing.tee->none() && !options.routing.files) {

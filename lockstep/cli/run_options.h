@@ -42,6 +42,7 @@ struct RunOptions {
   bool prefix = true;
   std::vector<int> signals;  // that are passed on; empty: those of the documentation
   launch::Environment extra;
+  bool encrypt_data = false;  // of members, what goes over the network between them
   bool show_server_log = false;
   bool no_stacks = false;
   std::vector<std::string> server_arguments;  // for the server that is started

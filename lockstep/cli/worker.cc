@@ -19,13 +19,27 @@
 namespace lockstep::cli {
 namespace {
 
-// FAILED_PRECONDITION: other hosts could reach it, and that is not allowed.
-absl::Status CheckListen(runtime::Loop& loop, const DeclaredWorker& given) {
-  if (given.insecure_network) return absl::OkStatus();
+// Whether it serves by TLS, to consumers that its dispatcher sends: where other hosts reach it,
+// unless everybody may read. FAILED_PRECONDITION: its secret would go to the dispatcher without
+// TLS, and that is not allowed.
+absl::StatusOr<bool> ServesByTls(runtime::Loop& loop, const DeclaredWorker& given,
+                                 const runtime::Address& dispatcher) {
+  if (given.insecure_network) return false;
   // One that cannot be read is complained about by whoever listens there.
   const auto address = runtime::ParseAddress(given.listen);
-  return address.ok() ? runtime::CheckLoopback(loop.io(), *address, "--insecure-network")
-                      : absl::OkStatus();
+  if (!address.ok()) return false;
+  const absl::Status local = runtime::CheckLoopback(loop.io(), *address, "--insecure-network");
+  if (local.ok()) return false;
+  if (!dispatcher.fingerprint.empty() ||
+      runtime::CheckLoopback(loop.io(), dispatcher, "--insecure-network").ok()) {
+    return true;
+  }
+  return absl::Status(
+      local.code(),
+      absl::StrCat("--listen ", std::string(local.message()),
+                   "; or name the dispatcher by its join string (", "lockstep://",
+                   runtime::ToString(dispatcher),
+                   "#sha256=...), so that the worker serves only its consumers, by TLS"));
 }
 
 // Like all commands that talk to a server. Whatever names the dispatcher itself overrides it.
@@ -46,10 +60,10 @@ int RunWorker(DeclaredWorker& given, Invocation& invocation) {
   if (absl::Status status = given.table.Resolve(invocation.variables); !status.ok()) {
     return usage(status);
   }
-  auto dispatcher = runtime::ParseAddress(given.dispatcher);
+  const auto dispatcher = runtime::ParseAddress(given.dispatcher);
   if (!dispatcher.ok()) return usage(dispatcher.status());
   data::WorkerOptions options = given.options;
-  options.dispatcher = *std::move(dispatcher);
+  options.dispatcher = *dispatcher;
   options.listen = given.listen;
   options.advertise = given.advertise;
   options.allow_paths = given.allow_paths;
@@ -73,10 +87,9 @@ int RunWorker(DeclaredWorker& given, Invocation& invocation) {
   }
 
   runtime::Loop loop;
-  if (absl::Status status = CheckListen(loop, given); !status.ok()) {
-    say(absl::StrCat("--listen ", std::string(status.message())));
-    return kExitUsage;
-  }
+  const auto by_tls = ServesByTls(loop, given, *dispatcher);
+  if (!by_tls.ok()) return usage(by_tls.status());
+  options.secure = *by_tls;
   absl::Status failed;
   auto worker = data::Worker::Start(loop, std::move(options), [&](absl::Status why) {
     failed = std::move(why);

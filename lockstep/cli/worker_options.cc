@@ -11,8 +11,8 @@ DeclaredWorker::DeclaredWorker()
   table
       .Text(
           "dispatcher", &dispatcher, "HOST:PORT",
-          "Work for the data service of this server (its --listen address). Without it, the worker "
-          "uses LOCKSTEP_COORDINATOR.")
+          "Work for the data service of this server (its --listen address or join string). Without "
+          "it, the worker uses LOCKSTEP_COORDINATOR.")
       .Common();
   table.Text("listen", &listen, "HOST:PORT", "Address for consumers. Port 0 picks a free port.")
       .Common();
@@ -25,9 +25,9 @@ DeclaredWorker::DeclaredWorker()
              "the user who runs the worker always can. any: everybody.");
   table
       .Switch("insecure-network", &insecure_network,
-              "Allow an address that other hosts can reach. Nothing is encrypted or "
-              "authenticated: anyone who reaches it can read what the worker can read, and run "
-              "what --allow-function allows.")
+              "At an address that other hosts can reach, require neither TLS nor the worker's "
+              "secret: anyone who reaches it can read what the worker can read, and run what "
+              "--allow-function allows.")
       .Common();
   table
       .List("allow-path", &allow_paths, "DIR",

@@ -49,12 +49,14 @@ void RedialedLink::Dial() {
                                         self->link_ = nullptr;
                                         self->ready_ = false;
                                         // That answer will not change.
-                                        const bool final =
-                                            !self->was_ready_ && link::IsHopeless(why);
+                                        const bool final = !self->was_ready_ &&
+                                                           !self->token_.has_value() &&
+                                                           link::IsHopeless(why);
                                         for (Waiting& call : std::exchange(self->waiting_, {})) {
                                           call.answered(why, /*reached=*/final);
                                         }
-                                      }});
+                                      }},
+                                 token_);
 }
 
 void RedialedLink::End() {

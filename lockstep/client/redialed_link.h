@@ -4,6 +4,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/functional/any_invocable.h"
@@ -22,8 +23,11 @@ class RedialedLink : public std::enable_shared_from_this<RedialedLink> {
   // meanwhile.
   using Answered = absl::AnyInvocable<void(absl::StatusOr<std::string>, bool reached)>;
 
-  RedialedLink(asio::io_context& io, runtime::Address address, std::string who)
-      : io_(io), address_(std::move(address)), who_(std::move(who)) {}
+  // `token`: what one life of a process wants to see instead of this process's own token; when
+  // another process answers at its address, it is not reached.
+  RedialedLink(asio::io_context& io, runtime::Address address, std::string who,
+               std::optional<std::string> token = std::nullopt)
+      : io_(io), address_(std::move(address)), who_(std::move(who)), token_(std::move(token)) {}
 
   // Calls back once, perhaps at once; never after `End`.
   void Call(link::RequestKind kind, std::string payload, Answered answered);
@@ -42,6 +46,7 @@ class RedialedLink : public std::enable_shared_from_this<RedialedLink> {
   asio::io_context& io_;
   const runtime::Address address_;
   const std::string who_;
+  const std::optional<std::string> token_;
   std::shared_ptr<link::ClientLink> link_;
   bool ready_ = false;
   bool was_ready_ = false;  // it has been welcomed once

@@ -62,16 +62,17 @@ absl::StatusOr<transport::BulkServer::Guest> Greet(std::string_view bytes,
 
 }  // namespace
 
-absl::StatusOr<std::string> RendezvousBulk::Listen(asio::io_context& io, const std::string& host) {
+absl::StatusOr<std::string> RendezvousBulk::Listen(asio::io_context& io,
+                                                   transport::Door::Options door) {
   if (absl::Status made = MakeProcessBulkLoop(); !made.ok()) return made;
-  auto listener = transport::TcpListener::Start(
-      io, host, [weak = weak_from_this()](asio::ip::tcp::socket socket) {
-        if (const auto self = weak.lock()) return self->Accepted(std::move(socket));
-        runtime::CloseSocket(socket);
+  auto opened = transport::Door::Start(
+      io, std::move(door), [weak = weak_from_this()](transport::ProvenConnection proven) {
+        if (const auto self = weak.lock()) return self->Accepted(std::move(proven));
+        runtime::CloseSocket(proven.socket);
       });
-  if (!listener.ok()) return listener.status();
-  listener_ = *std::move(listener);
-  return listener_->address();
+  if (!opened.ok()) return opened.status();
+  door_ = *std::move(opened);
+  return door_->address();
 }
 
 void RendezvousBulk::Begin(const transport::Card& card,
@@ -80,18 +81,18 @@ void RendezvousBulk::Begin(const transport::Card& card,
   options_ = options;
 }
 
-void RendezvousBulk::Post(std::function<void()> function) {
+void RendezvousBulk::Post(absl::AnyInvocable<void()> function) {
   used_ = true;
   ProcessBulkLoop().Post(std::move(function));
 }
 
-void RendezvousBulk::Accepted(asio::ip::tcp::socket socket) {
+void RendezvousBulk::Accepted(transport::ProvenConnection proven) {
   asio::error_code error;
-  const int fd = socket.release(error);
+  const int fd = proven.socket.release(error);
   if (error) return;
-  Post([self = shared_from_this(), fd] {
+  Post([self = shared_from_this(), fd, layer = std::move(proven.layer)]() mutable {
     self->MakeEnds();
-    self->server_->Accept(fd);
+    self->server_->Accept(fd, std::move(layer));
   });
 }
 
@@ -170,7 +171,7 @@ void RendezvousBulk::Forget(MemberIndex member) {
 }
 
 void RendezvousBulk::StopListening() {
-  if (listener_) listener_->Close();
+  if (door_) door_->Close();
 }
 
 bool RendezvousBulk::InLoop() const { return used_ && ProcessBulkLoop().InLoop(); }

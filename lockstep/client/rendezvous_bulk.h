@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "asio/io_context.hpp"
 #include "lockstep/rendezvous/effects.h"
@@ -16,7 +17,7 @@
 #include "lockstep/rendezvous/transport/bulk_fetcher.h"
 #include "lockstep/rendezvous/transport/bulk_server.h"
 #include "lockstep/rendezvous/transport/connector.h"
-#include "lockstep/rendezvous/transport/tcp_listener.h"
+#include "lockstep/rendezvous/transport/door.h"
 
 namespace lockstep::client {
 
@@ -41,7 +42,7 @@ class RendezvousBulk : public std::enable_shared_from_this<RendezvousBulk> {
       : arena_(arena), events_(std::move(events)) {}
 
   // Where others fetch from us.
-  absl::StatusOr<std::string> Listen(asio::io_context& io, const std::string& host);
+  absl::StatusOr<std::string> Listen(asio::io_context& io, transport::Door::Options door);
   // Before anything else but `Listen`. Who we are to others.
   void Begin(const transport::Card& card, const transport::Connector::Options& options);
 
@@ -59,18 +60,18 @@ class RendezvousBulk : public std::enable_shared_from_this<RendezvousBulk> {
   bool InLoop() const;
 
  private:
-  void Accepted(asio::ip::tcp::socket socket);
+  void Accepted(transport::ProvenConnection proven);
   void Start(const rendezvous::Fetch& fetch, std::byte* into);
   void Done(rendezvous::OpId op, rendezvous::ErrorPtr error);
   // Runs it on the bulk loop.
-  void Post(std::function<void()> function);
+  void Post(absl::AnyInvocable<void()> function);
   void MakeEnds();
 
   transport::Arena& arena_;
   const Events events_;
   transport::Card card_;
   transport::Connector::Options options_;
-  std::shared_ptr<transport::TcpListener> listener_;  // the loop's
+  std::shared_ptr<transport::Door> door_;  // the loop's
 
   // The bulk loop's.
   std::shared_ptr<transport::BulkFetcher> fetcher_;

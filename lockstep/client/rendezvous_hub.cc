@@ -1,12 +1,17 @@
 #include "lockstep/client/rendezvous_hub.h"
 
+#include <cstdlib>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "asio/ip/address.hpp"
 #include "lockstep/client/engine.h"
 #include "lockstep/platform/runtime/address.h"
 #include "lockstep/platform/runtime/fault_point.h"
+#include "lockstep/platform/runtime/host.h"
 #include "lockstep/platform/runtime/loop.h"
+#include "lockstep/platform/runtime/shared_secret.h"
 #include "lockstep/wire/native/error_reply.h"
 
 namespace lockstep::client {
@@ -40,6 +45,42 @@ rendezvous::Post MakePost(int64_t step, std::string_view name, int32_t to, Value
           .to = MemberIndex(to),
           .name = std::string(name),
           .value = std::move(value)};
+}
+
+// LOCKSTEP_ENCRYPT_DATA: anything but "0" and "false" means yes, so that no misspelling turns it
+// off.
+bool MustEncrypt() {
+  const char* const set = std::getenv("LOCKSTEP_ENCRYPT_DATA");
+  const std::string_view value = set == nullptr ? std::string_view() : set;
+  return !value.empty() && value != "0" && value != "false";
+}
+
+// What others prove when they connect to this member; goes into its card. Without a secret:
+// nothing, since this process has no OpenSSL, and need not: the kernel says who connects over the
+// loopback, and where the session goes without TLS, anyone who reaches the network may read the
+// card.
+absl::StatusOr<transport::DoorKey> KeyOfDoor(const runtime::Address& coordinator,
+                                             const std::string& host, bool encrypt) {
+  transport::DoorKey key = {.secret = runtime::RandomBytes(runtime::kSecretBytes),
+                            .encrypt = encrypt};
+  const runtime::SharedSecrets& secrets = runtime::Secrets();
+  const absl::Status usable =
+      encrypt ? secrets.Accept(key.secret).status() : secrets.Hash(key.secret, "").status();
+  if (usable.ok()) return key;
+  if (encrypt) {
+    return WithReason(absl::FailedPreconditionError(
+                          absl::StrCat("this member cannot encrypt what it sends to others, as "
+                                       "LOCKSTEP_ENCRYPT_DATA wants it: ",
+                                       std::string(usable.message()))),
+                      "encryption_unavailable");
+  }
+  asio::error_code is_name;
+  const bool local = asio::ip::make_address(host, is_name).is_loopback();
+  if (local || coordinator.fingerprint.empty()) return transport::DoorKey();
+  return absl::Status(usable.code(),
+                      absl::StrCat("other hosts reach this member at ", host,
+                                   ", where connections must prove that they come from the job: ",
+                                   std::string(usable.message())));
 }
 
 // Completes the operation when a receive took the value, or with why it could not be sent.
@@ -92,13 +133,17 @@ RendezvousHub::RendezvousHub(Member& member, const RendezvousOptions& options,
                              std::vector<std::string> names)
     : self_(member.member()),
       watch_(member.WatchJob()),
-      shell_(std::make_shared<RendezvousShell>(member, options, std::move(names))) {}
+      shell_(std::make_shared<RendezvousShell>(member, options, std::move(names))),
+      refused_(std::make_shared<RefusedConnections>(
+          absl::StrCat(member.name(), " of job ", member.job()))) {}
 
 absl::Status RendezvousHub::Begin(Member& member, const RendezvousOptions& options) {
   const auto coordinator = runtime::ParseAddress(member.coordinator());
   if (!coordinator.ok()) return coordinator.status();
   const auto host = transport::LocalHostTowards(*coordinator);
   if (!host.ok()) return host.status();
+  auto key = KeyOfDoor(*coordinator, *host, options.encrypt_data || MustEncrypt());
+  if (!key.ok()) return key.status();
   absl::Status opened = shell_->Open(
       {.job = member.job(),
        .attempt = member.attempt(),
@@ -108,7 +153,9 @@ absl::Status RendezvousHub::Begin(Member& member, const RendezvousOptions& optio
            shell_->Look([](const auto&, const RendezvousPeers& peers) { return peers.names(); }),
        .shared_memory = options.shared_memory,
        .process_memory = options.process_memory,
-       .host = *host},
+       .door = {.host = *host,
+                .key = *std::move(key),
+                .refused = [refused = refused_](const std::string& why) { refused->Note(why); }}},
       options.interrupted);
   if (!opened.ok()) return opened;
   WatchJob();
@@ -334,6 +381,7 @@ RendezvousCounters RendezvousHub::Counters() {
     counters.held_bytes = view.held_bytes;
     counters.arena_reserved_bytes = arena.bytes_reserved;
     counters.arena_used_bytes = arena.bytes_in_use;
+    counters.refused_connections = refused_->count();
     return counters;
   });
 }

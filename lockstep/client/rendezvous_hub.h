@@ -15,6 +15,7 @@
 #include "lockstep/base/ids.h"
 #include "lockstep/client/call.h"
 #include "lockstep/client/member.h"
+#include "lockstep/client/refused_connections.h"
 #include "lockstep/client/rendezvous.h"
 #include "lockstep/client/rendezvous_look.h"
 #include "lockstep/client/rendezvous_shell.h"
@@ -94,7 +95,8 @@ class RendezvousHub final : public std::enable_shared_from_this<RendezvousHub> {
   const MemberIndex self_;
   const std::unique_ptr<JobWatch> watch_;
   const std::shared_ptr<RendezvousShell> shell_;
-  std::unique_ptr<RendezvousLook> look_;  // of the threads that open and close
+  const std::shared_ptr<RefusedConnections> refused_;  // the listeners note them
+  std::unique_ptr<RendezvousLook> look_;               // of the threads that open and close
 };
 
 }  // namespace lockstep::client

@@ -44,7 +44,7 @@ absl::Status RendezvousNetwork::Listen(const std::shared_ptr<RendezvousNetwork>&
   self_ = self;
   bulk_ = std::make_shared<RendezvousBulk>(arena_, BulkEvents());
   if (absl::Status opened = bell_.Open(); !opened.ok()) return opened;
-  auto bulk_address = bulk_->Listen(loop_.io(), options.host);
+  auto bulk_address = bulk_->Listen(loop_.io(), options.door);
   if (!bulk_address.ok()) return bulk_address.status();
   options.bulk_address = *std::move(bulk_address);
   auto connector = transport::Connector::Start(loop_.io(), mutex_, bell_.fd(), std::move(options),

@@ -1,20 +1,39 @@
 #include "lockstep/client/worker_links.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <variant>
 
+#include "absl/strings/escaping.h"
 #include "lockstep/base/check.h"
 #include "lockstep/client/worker_answer.h"
 #include "lockstep/platform/runtime/address.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/data_messages.h"
 #include "lockstep/wire/native/kinds.h"
+#include "lockstep/wire/native/rendezvous_messages.h"
 
 namespace lockstep::client {
 namespace {
 
 namespace native = wire::native;
+
+// By TLS and with the worker's secret, if it has one.
+std::shared_ptr<RedialedLink> LinkTo(asio::io_context& io, const dispatch::WorkerAddress& worker) {
+  // An address that cannot be read is one that cannot be reached.
+  auto parsed = runtime::ParseAddress(worker.address);
+  runtime::Address address =
+      parsed.ok() ? *std::move(parsed) : runtime::Address{.host = worker.address, .port = 0};
+  const auto card = native::Decode<native::Card>(worker.host_card);
+  std::optional<std::string> token;
+  if (card.ok() && !card->fingerprint.empty()) {
+    address.fingerprint = card->fingerprint;
+    token = absl::BytesToHexString(card->secret.data);
+  }
+  return std::make_shared<RedialedLink>(io, std::move(address), "lockstep reader",
+                                        std::move(token));
+}
 
 }  // namespace
 
@@ -23,7 +42,7 @@ void WorkerLinks::Read(dispatch::SendRead read, Answered answered) {
   Worker& worker = Find(read.worker);
   ++worker.reads;
   worker.last_read = ++reads_asked_;
-  if (worker.memory->TakeWish()) ShareMemory(read.worker.address, worker);
+  if (worker.memory->TakeWish()) ShareMemory(KeyOf(read.worker), worker);
   native::ReadSegment ask{
       .dataset = read.dataset.value(),
       .segment = read.segment,
@@ -44,16 +63,15 @@ void WorkerLinks::Read(dispatch::SendRead read, Answered answered) {
       });
 }
 
-void WorkerLinks::ShareMemory(const std::string& address, Worker& worker) {
-  worker.link->Call(native::KindOf<native::ShareMemory>::kKind,
-                    native::Encode(native::ShareMemory{}),
-                    [weak = weak_from_this(), address](const absl::StatusOr<std::string>& answer,
-                                                       bool /*reached*/) {
-                      const auto self = weak.lock();
-                      if (self == nullptr || self->ended_) return;
-                      const auto found = self->workers_.find(address);
-                      if (found != self->workers_.end()) found->second.memory->Opened(answer);
-                    });
+void WorkerLinks::ShareMemory(const std::string& key, Worker& worker) {
+  worker.link->Call(
+      native::KindOf<native::ShareMemory>::kKind, native::Encode(native::ShareMemory{}),
+      [weak = weak_from_this(), key](const absl::StatusOr<std::string>& answer, bool /*reached*/) {
+        const auto self = weak.lock();
+        if (self == nullptr || self->ended_) return;
+        const auto found = self->workers_.find(key);
+        if (found != self->workers_.end()) found->second.memory->Opened(answer);
+      });
 }
 
 void WorkerLinks::TakeAnswer(dispatch::SendRead read, absl::StatusOr<std::string> answer,
@@ -88,16 +106,11 @@ WorkerLinks::Totals WorkerLinks::totals() const {
 }
 
 WorkerLinks::Worker& WorkerLinks::Find(const dispatch::WorkerAddress& worker) {
-  if (const auto known = workers_.find(worker.address); known != workers_.end()) {
-    return known->second;
-  }
+  const std::string key = KeyOf(worker);
+  if (const auto known = workers_.find(key); known != workers_.end()) return known->second;
   if (static_cast<int64_t>(workers_.size()) >= links_max_) ForgetOne();
-  Worker& made = workers_[worker.address];
-  // An address that cannot be read is one that cannot be reached.
-  auto parsed = runtime::ParseAddress(worker.address);
-  made.link = std::make_shared<RedialedLink>(
-      io_, parsed.ok() ? *parsed : runtime::Address{.host = worker.address, .port = 0},
-      "lockstep reader");
+  Worker& made = workers_[key];
+  made.link = LinkTo(io_, worker);
   made.memory = std::make_unique<WorkerMemory>(io_, worker.host_card);
   return made;
 }

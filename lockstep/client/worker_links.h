@@ -51,17 +51,21 @@ class WorkerLinks : public std::enable_shared_from_this<WorkerLinks> {
     uint64_t last_read = 0;  // of `reads_asked_`
   };
 
+  // Of one life of a worker, as far as its address and card tell it from another.
+  static std::string KeyOf(const dispatch::WorkerAddress& worker) {
+    return worker.address + "\n" + worker.host_card;
+  }
   Worker& Find(const dispatch::WorkerAddress& worker);
   // Workers come and go: ends the link that has not been used for the longest time.
   void ForgetOne();
-  void ShareMemory(const std::string& address, Worker& worker);
+  void ShareMemory(const std::string& key, Worker& worker);
   void TakeAnswer(dispatch::SendRead read, absl::StatusOr<std::string> answer, bool reached,
                   Answered answered);
   void Count(const struct WorkerAnswer& answer);
 
   asio::io_context& io_;
   const int32_t links_max_;
-  std::map<std::string, Worker> workers_;  // by address
+  std::map<std::string, Worker> workers_;  // by `KeyOf`
   uint64_t reads_asked_ = 0;
   bool ended_ = false;
   mutable Mutex mutex_;

@@ -87,6 +87,7 @@ nb::dict Counters(RendezvousHandle& self) {
   result["held_bytes"] = counters.held_bytes;
   result["arena_reserved_bytes"] = counters.arena_reserved_bytes;
   result["arena_used_bytes"] = counters.arena_used_bytes;
+  result["refused_connections"] = counters.refused_connections;
   return result;
 }
 

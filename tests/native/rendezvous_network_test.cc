@@ -1,10 +1,5 @@
 // The rendezvous over a network that fails, and of members that do not find out at once how to
 // reach each other.
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <chrono>
 #include <cstring>
 #include <future>
@@ -16,6 +11,7 @@
 #include "gtest/gtest.h"
 #include "lockstep/rendezvous/transport/bulk_wire.h"
 #include "lockstep/wire/native/codec.h"
+#include "tests/native/rendezvous_liar.h"
 #include "tests/native/rendezvous_testing.h"
 
 namespace lockstep {
@@ -275,52 +271,6 @@ TEST_F(RendezvousOverNetwork, AFetchThatTimesOutLeavesTheMemoryAndTheValueToTheN
                           [](std::byte each) { return each == std::byte{0x5a}; }));
   EXPECT_GT(proxy.bytes(), pattern.size());
 }
-
-// A program that speaks the protocol of long values, and lies.
-class Liar {
- public:
-  Liar(const std::string& address, const PeerHello& hello) {
-    const auto at = runtime::ParseAddress(address);
-    sockaddr_in to = {};
-    to.sin_family = AF_INET;
-    to.sin_port = htons(at->port);
-    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    fd_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    EXPECT_EQ(::connect(fd_, reinterpret_cast<sockaddr*>(&to), sizeof(to)), 0);
-    Say(transport::WithLength(wire::native::Encode(hello)));
-  }
-  ~Liar() { ::close(fd_); }
-
-  void Say(const std::string& bytes) {
-    EXPECT_EQ(::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL),
-              static_cast<ssize_t>(bytes.size()));
-  }
-  // Less: the other end has closed.
-  std::string Hear(size_t bytes) {
-    std::string heard(bytes, '\0');
-    const ssize_t count = ::recv(fd_, heard.data(), bytes, MSG_WAITALL);
-    heard.resize(count < 0 ? 0 : static_cast<size_t>(count));
-    return heard;
-  }
-  bool IsWelcomed() {
-    std::string buffer = Hear(4);
-    if (buffer.size() < 4) return false;
-    buffer += Hear(static_cast<uint8_t>(buffer[0]));
-    return transport::TakeMessage(buffer).value().has_value();
-  }
-  BulkHeader Ask(const FetchChunk& chunk) {
-    Say(transport::WithLength(wire::native::Encode(chunk)));
-    const std::string heard = Hear(transport::kBulkHeaderBytes);
-    transport::BulkHeaderBytes bytes = {};
-    heard.copy(bytes.data(), bytes.size());
-    const auto header = transport::DecodeBulkHeader(bytes);
-    EXPECT_TRUE(header.ok()) << header.status();
-    return header.value_or(BulkHeader{});
-  }
-
- private:
-  int fd_ = -1;
-};
 
 TEST_F(RendezvousOverNetwork, NobodyFetchesWhatIsNotLentToHimOrBeyondIt) {
   Begin(3);

@@ -43,9 +43,10 @@ class RendezvousOverNetwork : public ::testing::Test {
     rendezvous_.clear();
     steps_.clear();
     for (auto& member : members_) {
-      auto rendezvous = Rendezvous::Open(
-          *member,
-          {.shared_memory = shared_memory_, .process_memory = process_memory_, .first_lease = 100});
+      auto rendezvous = Rendezvous::Open(*member, {.shared_memory = shared_memory_,
+                                                   .process_memory = process_memory_,
+                                                   .encrypt_data = encrypt_data_,
+                                                   .first_lease = 100});
       ASSERT_TRUE(rendezvous.ok()) << rendezvous.status();
       rendezvous_.push_back(*std::move(rendezvous));
       steps_.push_back(*rendezvous_.back()->OpenStep(7));
@@ -99,6 +100,7 @@ class RendezvousOverNetwork : public ::testing::Test {
 
   bool shared_memory_ = false;
   bool process_memory_ = false;
+  bool encrypt_data_ = false;
   std::vector<std::unique_ptr<FaultProxy>> proxies_;
   std::unique_ptr<NativeServer> server_;
   std::vector<std::unique_ptr<Member>> members_;

@@ -692,8 +692,25 @@ def test_a_worker_ends_in_time_whatever_it_runs(name):
 
 
 def test_a_worker_that_others_can_reach_needs_to_be_allowed(cluster):
-    command = [LOCKSTEP, "worker", "--dispatcher", cluster.address, "--listen", "0.0.0.0:0"]
+    # 192.0.2.1 is nobody's: nothing is called there before the options are looked at.
+    command = [LOCKSTEP, "worker", "--dispatcher", "192.0.2.1:7070", "--listen", "0.0.0.0:0"]
     refused = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert refused.returncode == 2
     assert "--insecure-network" in refused.stderr and "--listen 0.0.0.0:0" in refused.stderr
+    assert "join string" in refused.stderr
     Worker(cluster.address, None, "--listen", "0.0.0.0:0", "--insecure-network").stop()
+
+
+def test_a_worker_that_others_can_reach_serves_its_consumers_by_tls(name):
+    with Cluster(0) as own:
+        worker = Worker(own.server.join_string, None, "--listen", "0.0.0.0:0")
+        try:
+            address = worker.log().split("answers at ")[1].split()[0]
+            with data.range(100).read(own.server.join_string, name=name, timeout=LIMIT_S) as reader:
+                assert sorted(int(each) for each in reader) == list(range(100))
+            # In clear, as any client of the link.
+            stranger = subprocess.run([LOCKSTEP, "status", "--coordinator", address],
+                                      capture_output=True, text=True, timeout=LIMIT_S, check=False)
+            assert stranger.returncode != 0 and "TLS only" in stranger.stderr
+        finally:
+            worker.stop()

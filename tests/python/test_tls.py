@@ -95,6 +95,23 @@ except lockstep.Error as error:
     assert "OpenSSL" in run(program)
 
 
+def test_without_an_openssl_nothing_is_encrypted_and_the_error_says_so(server, job):
+    program = """
+import sys
+sys.modules["_ssl"] = None
+import lockstep
+with lockstep.join(PLAIN, job=JOB, index=0, size=1, timeout=60) as me:
+    try:
+        me.rendezvous()
+    except lockstep.FailedPrecondition as error:
+        print(error.reason, error)
+"""
+    program = program.replace("JOB", repr(job)).replace("PLAIN", repr(server.address))
+    said = run(program, LOCKSTEP_ENCRYPT_DATA="1")
+    assert said.startswith("encryption_unavailable ") and "OpenSSL" in said
+    assert run(program, LOCKSTEP_ENCRYPT_DATA="0") == ""
+
+
 def test_a_forked_child_leaves_the_connection_to_its_parent(server, job):
     with lockstep.join(server.join_string, job=job, index=0, size=1, timeout=LIMIT_S) as me:
         child = os.fork()

@@ -101,6 +101,9 @@ struct RendezvousOptions {
   // Whether long values of processes of this host that cannot share memory are read from the memory
   // of their sender (process_vm_readv), ours by others too. Both false: as between hosts.
   bool process_memory = true;
+  // Whether all that goes over the network is encrypted; so it is with LOCKSTEP_ENCRYPT_DATA, too.
+  // For all members of a job or for none: members that encrypt connect to no others.
+  bool encrypt_data = false;
   // Values that others look at are numbered from here. 0: from a random number, so that no number
   // of an earlier life of this member comes again.
   uint64_t first_lease = 0;
@@ -134,6 +137,8 @@ struct RendezvousCounters {
   uint64_t held_bytes = 0;
   uint64_t arena_reserved_bytes = 0;  // of memory that others can see
   uint64_t arena_used_bytes = 0;
+  // To this member, closed: of another user of this host, or without a proof of the job's.
+  uint64_t refused_connections = 0;
 };
 
 // What came.

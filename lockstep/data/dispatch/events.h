@@ -161,9 +161,11 @@ struct ProcessingTime {
 struct WorkerPoll {
   CallId call;
   WorkerId worker;
-  int32_t version = 0;    // of what workers and dispatcher agree on: Options::worker_version
-  std::string address;    // where consumers reach it
-  std::string host_card;  // bytes: by which ways its memory can be reached
+  int32_t version = 0;  // of what workers and dispatcher agree on: Options::worker_version
+  std::string address;  // where consumers reach it
+  // Bytes for its consumers, and for nobody else: by which ways its memory can be reached, and the
+  // secret that they show it.
+  std::string host_card;
   std::vector<std::string> tags;
   std::string host;  // for people
   int64_t pid = 0;

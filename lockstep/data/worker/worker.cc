@@ -9,8 +9,6 @@
 #include "lockstep/base/check.h"
 #include "lockstep/data/worker/engine_source.h"
 #include "lockstep/platform/runtime/host.h"
-#include "lockstep/rendezvous/transport/card.h"
-#include "lockstep/rendezvous/transport/memory_segment.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/data_definition.h"
 #include "lockstep/wire/native/error_reply.h"
@@ -26,7 +24,6 @@ using runtime::MonotonicNow;
 // Datasets that are known at a time: `worker_datasets_max`. What was used last is kept.
 constexpr size_t kDatasetsMax = 256;
 constexpr uint64_t kArenaBytesMin = uint64_t{256} << 20;
-constexpr uint64_t kProofBytes = 4096;
 constexpr absl::Duration kRetry = absl::Milliseconds(200);
 constexpr absl::Duration kDrainLook = absl::Milliseconds(100);
 // On their way at a time: the one that is parked, and one that reports.
@@ -80,24 +77,14 @@ WorkerOptions Worker::WithArena(WorkerOptions options) {
 }
 
 absl::Status Worker::Listen() {
-  if (options_.cache.arena != nullptr) {
-    // A system that forbids such memory is found here, and not with the first element.
-    const auto proof = transport::MemorySegment::CreateShared(kProofBytes);
-    auto share = proof.ok() ? MemoryShare::Start(loop_, *options_.cache.arena)
-                            : absl::StatusOr<std::unique_ptr<MemoryShare>>(proof.status());
-    if (share.ok()) {
-      share_ = *std::move(share);
-      transport::Card card = transport::MakeCard();
-      card.unix_address = share_->unix_address();
-      card.transports = {"shm"};
-      host_card_ = native::Encode(card);
-    } else {
-      Say(absl::StrCat("cannot share memory with consumers on this host: ",
-                       std::string(share.status().message())));
-    }
+  auto shows = Introduction::Make(loop_, options_.cache.arena.get(), options_.secure);
+  if (!shows.ok()) return shows.status();
+  shows_ = *std::move(shows);
+  if (!shows_.why_not_shared.empty()) {
+    Say(absl::StrCat("cannot share memory with consumers on this host: ", shows_.why_not_shared));
   }
   reads_ = std::make_unique<ReadService>(
-      loop_, *cache_, share_.get(),
+      loop_, *cache_, shows_.share.get(),
       [this](int64_t id, ReadService::Found found) { FindDataset(id, std::move(found)); });
   link::Server::Options options;
   options.listen = options_.listen;
@@ -107,6 +94,13 @@ absl::Status Worker::Listen() {
   options.link.write_queue_bytes_max =
       std::max(options.link.write_queue_bytes_max, 10 * options.link.message_bytes_max);
   options.allowed = options_.allowed;
+  if (shows_.identity != nullptr) {
+    options.accept_secure = [this] { return shows_.identity->Accept(); };
+    options.admit = [this](const link::Greeting& greeting) {
+      return shows_.identity->Admit(greeting);
+    };
+    options.allows_plain = false;
+  }
   options.service_instance = options_.uid;
   options.log = [this](std::string text) { Say(std::move(text)); };
   link::ServerEvents events;
@@ -137,7 +131,7 @@ void Worker::SendPoll(bool at_once) {
   native::WorkerPoll poll{.worker = options_.uid,
                           .version = kWorkerVersion,
                           .address = options_.advertise.empty() ? address() : options_.advertise,
-                          .host_card = {host_card_},
+                          .host_card = {shows_.card},
                           .tags = options_.tags,
                           .host = native::ToUtf8(runtime::HostName()),
                           .pid = ::getpid(),

@@ -17,6 +17,7 @@
 #include "lockstep/data/plan/definition.h"
 #include "lockstep/data/worker/dispatcher_link.h"
 #include "lockstep/data/worker/file_resolver.h"
+#include "lockstep/data/worker/introduction.h"
 #include "lockstep/data/worker/read_service.h"
 #include "lockstep/data/worker/segment_cache.h"
 #include "lockstep/platform/link/server.h"
@@ -38,6 +39,8 @@ struct WorkerOptions {
   std::string advertise;
   // Of this host's users, who may read at an address that only this host can reach.
   runtime::AllowedPeers allowed;
+  // Serves by TLS, and only consumers that know a secret, which the dispatcher gives them.
+  bool secure = false;
   // Directories whose files may be read; empty: any.
   std::vector<std::string> allow_paths;
   std::vector<std::string> tags;
@@ -107,9 +110,7 @@ class Worker {
   runtime::Loop& loop_;
   WorkerOptions options_;
   const std::function<void(absl::Status)> failed_;
-  // Null: memory is not shared.
-  std::unique_ptr<MemoryShare> share_;
-  std::string host_card_;
+  Introduction shows_;
   const std::unique_ptr<SegmentCache> cache_;
   std::unique_ptr<ReadService> reads_;
   std::unique_ptr<link::Server> server_;

@@ -43,27 +43,34 @@ std::string WithPidAndHost(const std::string& who) {
 
 // A token is sent only to the server that the fingerprint identifies, and only over TLS. A server
 // that accepts plaintext connections from this host knows the user of each.
-absl::StatusOr<ClientLink::Identity> ClientLink::IdentityFor(const runtime::Address& address) {
+absl::StatusOr<ClientLink::Identity> ClientLink::IdentityFor(const runtime::Address& address,
+                                                             std::optional<std::string> token) {
   Identity identity;
   if (address.fingerprint.empty()) return identity;
   auto layer = runtime::SecureCall(address);
   if (!layer.ok()) return layer.status();
   identity.layer = *std::move(layer);
-  auto token = OwnToken();
-  if (!token.ok()) return token.status();
-  identity.token = *std::move(token);
+  if (token.has_value()) {
+    identity.token = *std::move(token);
+    return identity;
+  }
+  auto own = OwnToken();
+  if (!own.ok()) return own.status();
+  identity.token = *std::move(own);
   return identity;
 }
 
 std::shared_ptr<ClientLink> ClientLink::Dial(asio::io_context& io, const runtime::Address& address,
                                              absl::Duration timeout, const std::string& who,
-                                             const LinkOptions& options, Events events) {
+                                             const LinkOptions& options, Events events,
+                                             std::optional<std::string> token) {
   std::shared_ptr<ClientLink> link(new ClientLink(address, options, std::move(events)));
   runtime::Dial(io, address, timeout,
-                [&io, link, address, who](absl::StatusOr<asio::ip::tcp::socket> socket) {
+                [&io, link, address, who,
+                 token = std::move(token)](absl::StatusOr<asio::ip::tcp::socket> socket) {
                   if (!socket.ok()) return link->Closed(socket.status());
                   if (link->closed()) return runtime::CloseSocket(*socket);
-                  auto identity = IdentityFor(address);
+                  auto identity = IdentityFor(address, token);
                   if (!identity.ok()) {
                     runtime::CloseSocket(*socket);
                     return link->Closed(identity.status());

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,10 +40,11 @@ class ClientLink : public std::enable_shared_from_this<ClientLink> {
   };
 
   // `timeout` is for the connection; the hello has LinkOptions::hello_timeout. `who` gets pid and
-  // host.
+  // host. `token`: sent by TLS only, instead of OwnToken.
   static std::shared_ptr<ClientLink> Dial(asio::io_context& io, const runtime::Address& address,
                                           absl::Duration timeout, const std::string& who,
-                                          const LinkOptions& options, Events events);
+                                          const LinkOptions& options, Events events,
+                                          std::optional<std::string> token = std::nullopt);
 
   // After `ready` only. After `closed` it is called back with its error. Returns the request's id.
   uint64_t Call(RequestKind kind, std::string payload, Answered answered);
@@ -76,7 +78,8 @@ class ClientLink : public std::enable_shared_from_this<ClientLink> {
     Channel::Layer layer;  // null: the connection is made without TLS
     std::string token;
   };
-  static absl::StatusOr<Identity> IdentityFor(const runtime::Address& address);
+  static absl::StatusOr<Identity> IdentityFor(const runtime::Address& address,
+                                              std::optional<std::string> token);
   void Connected(asio::io_context& io, asio::ip::tcp::socket socket, Identity identity,
                  const std::string& who);
   void Take(Message message);

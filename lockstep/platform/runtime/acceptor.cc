@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -60,9 +59,10 @@ Acceptor::Acceptor(Loop& loop, AcceptorOptions options, TakeConnection take, Com
     : loop_(loop),
       options_(options),
       take_(std::move(take)),
-      complain_(std::move(complain)),
+      complaints_(std::move(complain)),
       acceptor_(loop.io()),
       resume_(loop),
+      gate_({}, options_.allowed),
       open_({.connections_max = options_.connections_max,
              .connections_per_host_max = options_.connections_per_host_max}) {}
 
@@ -73,7 +73,7 @@ absl::Status Acceptor::Listen(const Address& at) {
   if (!acceptor.ok()) return acceptor.status();
   acceptor_ = *std::move(acceptor);
   address_ = acceptor_.local_endpoint();
-  asks_owners_ = address_.address().is_loopback() && !options_.allowed.everybody;
+  gate_ = PeerGate(address_, options_.allowed);
   asio::error_code error;
   acceptor_.non_blocking(true, error);
   // Each connection has them from the listening socket, and costs no call for them.
@@ -130,18 +130,10 @@ bool Acceptor::SomebodyWaits() {
 }
 
 bool Acceptor::MayCall(int socket) {
-  if (!asks_owners_) return true;
-  const absl::StatusOr<std::optional<uid_t>> owner = OwnerOfPeer(socket);
-  if (owner.ok() && !*owner) return false;  // it has gone already
-  if (owner.ok() && options_.allowed.Allow(**owner)) return true;
-  const std::string whose =
-      owner.ok() ? absl::StrCat("of user ", UserText(**owner))
-                 : std::string(
-                       "whose user the kernel does not know (does it come from a container "
-                       "or another network namespace?)");
-  ComplainNowAndThen(absl::StrCat(ToString(address_), ": a connection ", whose,
-                                  " is refused; this address serves ", options_.allowed.ToText(),
-                                  " (--allow-uid)"));
+  const absl::Status may = gate_.Check(socket);
+  if (may.ok()) return true;
+  if (absl::IsCancelled(may)) return false;
+  complaints_.Say(absl::StrCat(std::string(may.message()), " (--allow-uid)"));
   SayGoodbye(socket, options_.goodbye_to_strangers);
   return false;
 }
@@ -149,13 +141,13 @@ bool Acceptor::MayCall(int socket) {
 void Acceptor::HandOver(UniqueFd socket, const asio::ip::address& host) {
   if (!MayCall(socket.get())) return;
   if (const std::string_view limit = open_.LimitReached(MonotonicNow(), host); !limit.empty()) {
-    ComplainNowAndThen(absl::StrFormat(
+    complaints_.Say(absl::StrFormat(
         "%s: connection from %s refused, %d are open, %d from there (%s)", ToString(address_),
         host.to_string(), open_.size(), open_.From(host), limit));
     return;
   }
   if (LeavesTooFew(socket.get(), options_.descriptors_left_min)) {
-    ComplainNowAndThen(
+    complaints_.Say(
         absl::StrFormat("%s: connections refused: the last file descriptors are for others "
                         "(descriptors_left_min). Raise the limit of open files (ulimit -n).",
                         ToString(address_)));
@@ -173,7 +165,7 @@ bool Acceptor::OutOfDescriptors(const asio::error_code& error) {
     PauseAfter(error);
     return false;
   }
-  ComplainNowAndThen(
+  complaints_.Say(
       absl::StrFormat("%s: connections refused: %s. Raise the limit of open files (ulimit -n).",
                       ToString(address_), error.message()));
   return true;
@@ -192,20 +184,13 @@ bool Acceptor::RefuseWithSpare() {
 }
 
 void Acceptor::PauseAfter(const asio::error_code& error) {
-  ComplainNowAndThen(absl::StrFormat(
+  complaints_.Say(absl::StrFormat(
       "%s: cannot accept connections: %s; they wait. Raise the limit of open files (ulimit -n).",
       ToString(address_), error.message()));
   resume_.Arm(MonotonicNow() + options_.pause, [this] {
     if (!spare_.valid()) spare_ = OpenSpare();
     AcceptWaiting();
   });
-}
-
-void Acceptor::ComplainNowAndThen(std::string text) {
-  const Time now = MonotonicNow();
-  if (now < next_complaint_) return;
-  next_complaint_ = now + kComplaintInterval;
-  complain_(std::move(text));
 }
 
 }  // namespace lockstep::runtime

@@ -16,10 +16,11 @@
 #include "absl/time/time.h"
 #include "asio/ip/address.hpp"
 #include "asio/ip/tcp.hpp"
-#include "lockstep/base/time.h"
 #include "lockstep/platform/runtime/address.h"
+#include "lockstep/platform/runtime/complaints.h"
 #include "lockstep/platform/runtime/loop.h"
 #include "lockstep/platform/runtime/open_connections.h"
+#include "lockstep/platform/runtime/peer_gate.h"
 #include "lockstep/platform/runtime/peer_owner.h"
 #include "lockstep/platform/runtime/unique_fd.h"
 
@@ -48,10 +49,6 @@ struct AcceptorOptions {
   // Said to those others.
   std::string goodbye_to_strangers = {};
 };
-
-// What went wrong, at most one line per `kComplaintInterval`.
-using Complain = absl::AnyInvocable<void(std::string)>;
-inline constexpr absl::Duration kComplaintInterval = absl::Seconds(10);
 
 // One descriptor is kept spare, so that without any other the newest connection can still be taken
 // and refused instead of waiting, with all those behind it, for a server that seems dead.
@@ -92,19 +89,17 @@ class Acceptor {
   bool OutOfDescriptors(const asio::error_code& error);
   bool RefuseWithSpare();
   void PauseAfter(const asio::error_code& error);
-  void ComplainNowAndThen(std::string text);
 
   Loop& loop_;
   const AcceptorOptions options_;
   TakeConnection take_;
-  Complain complain_;
+  Complaints complaints_;
   asio::ip::tcp::acceptor acceptor_;
   Timer resume_;
   asio::ip::tcp::endpoint address_;
-  bool asks_owners_ = false;
+  PeerGate gate_;
   UniqueFd spare_;  // a descriptor of nothing
   OpenConnections open_;
-  Time next_complaint_;
   // What Asio has queued outlives us; it looks here first.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };

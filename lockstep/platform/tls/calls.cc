@@ -10,6 +10,7 @@
 #include "lockstep/platform/runtime/secret_file.h"
 #include "lockstep/platform/runtime/secure_layer.h"
 #include "lockstep/platform/tls/context.h"
+#include "lockstep/platform/tls/secrets.h"
 
 namespace lockstep::tls {
 namespace {
@@ -84,6 +85,7 @@ class Calls {
 }  // namespace
 
 void InstallSecureCalls(FindOpenSsl find) {
+  runtime::SetSharedSecrets(MakeSharedSecrets(find));
   auto calls = std::make_shared<Calls>(std::move(find));
   runtime::SetSecureCalls(
       [calls = std::move(calls)](const runtime::Address& server) { return calls->Make(server); });

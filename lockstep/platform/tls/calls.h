@@ -1,4 +1,5 @@
-// How a process calls servers by TLS: one set-up for all its connections.
+// What a process uses OpenSSL for, set up once for all its connections: to call servers by TLS, and
+// to prove secrets.
 #pragma once
 
 #include <functional>
@@ -8,9 +9,9 @@
 
 namespace lockstep::tls {
 
-// From here on, calls to an address that has a fingerprint are made by TLS (runtime::SecureCall).
-// Once, before the first call. `find` is asked on any thread, until it has found one, which
-// outlives the process's last call.
+// From here on, calls to an address that has a fingerprint are made by TLS (runtime::SecureCall),
+// and secrets are proven (runtime::Secrets). Once, before the first call. `find` is asked on any
+// thread, until it has found one, which outlives the process's last call.
 using FindOpenSsl = std::function<absl::StatusOr<const OpenSsl*>()>;
 void InstallSecureCalls(FindOpenSsl find);
 

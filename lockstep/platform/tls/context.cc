@@ -16,27 +16,6 @@
 namespace lockstep::tls {
 namespace {
 
-absl::StatusOr<ContextPtr> NewContext(const OpenSsl& openssl, const SSL_METHOD* method) {
-  ContextPtr context(openssl.SSL_CTX_new(method), FreeContext{&openssl});
-  if (context == nullptr) return absl::InternalError(TakeErrors(openssl, "no TLS context"));
-  // SSL_CTX_set_min_proto_version, SSL_CTX_set_mode, SSL_CTX_set_session_cache_mode.
-  openssl.SSL_CTX_ctrl(context.get(), SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_3_VERSION, nullptr);
-  openssl.SSL_CTX_ctrl(context.get(), SSL_CTRL_MODE, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_AUTO_RETRY,
-                       nullptr);
-  openssl.SSL_CTX_ctrl(context.get(), SSL_CTRL_SET_SESS_CACHE_MODE, SSL_SESS_CACHE_OFF, nullptr);
-  openssl.SSL_CTX_set_options(context.get(), SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION);
-  // SSL_CTX_set1_groups_list. By default a client may choose groups of which one handshake takes 16
-  // ms of the server's time. Where only FIPS's are there, the second.
-  for (const char* groups : {"X25519:P-256", "P-256"}) {
-    if (openssl.SSL_CTX_ctrl(context.get(), SSL_CTRL_SET_GROUPS_LIST, 0,
-                             const_cast<char*>(groups)) == 1) {
-      openssl.ERR_clear_error();
-      return context;
-    }
-  }
-  return absl::InternalError(TakeErrors(openssl, "no elliptic curve for TLS"));
-}
-
 absl::Status Use(const OpenSsl& openssl, SSL_CTX* context, const Identity& identity) {
   auto certificates = ReadCertificates(openssl, identity.certificates);
   if (!certificates.ok()) return certificates.status();
@@ -66,7 +45,33 @@ absl::Status Believe(const OpenSsl& openssl, SSL_CTX* context, const std::string
   return absl::OkStatus();
 }
 
-// Of a server: takes our protocol if the client offers it, and nothing else.
+int VerifyServer(X509_STORE_CTX* chain, void* context) {
+  return static_cast<const ClientContext*>(context)->Verify(chain);
+}
+
+}  // namespace
+
+absl::StatusOr<ContextPtr> NewContext(const OpenSsl& openssl, const SSL_METHOD* method) {
+  ContextPtr context(openssl.SSL_CTX_new(method), FreeContext{&openssl});
+  if (context == nullptr) return absl::InternalError(TakeErrors(openssl, "no TLS context"));
+  // SSL_CTX_set_min_proto_version, SSL_CTX_set_mode, SSL_CTX_set_session_cache_mode.
+  openssl.SSL_CTX_ctrl(context.get(), SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_3_VERSION, nullptr);
+  openssl.SSL_CTX_ctrl(context.get(), SSL_CTRL_MODE, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_AUTO_RETRY,
+                       nullptr);
+  openssl.SSL_CTX_ctrl(context.get(), SSL_CTRL_SET_SESS_CACHE_MODE, SSL_SESS_CACHE_OFF, nullptr);
+  openssl.SSL_CTX_set_options(context.get(), SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION);
+  // SSL_CTX_set1_groups_list. By default a client may choose groups of which one handshake takes 16
+  // ms of the server's time. Where only FIPS's are there, the second.
+  for (const char* groups : {"X25519:P-256", "P-256"}) {
+    if (openssl.SSL_CTX_ctrl(context.get(), SSL_CTRL_SET_GROUPS_LIST, 0,
+                             const_cast<char*>(groups)) == 1) {
+      openssl.ERR_clear_error();
+      return context;
+    }
+  }
+  return absl::InternalError(TakeErrors(openssl, "no elliptic curve for TLS"));
+}
+
 int SelectProtocol(SSL*, const unsigned char** chosen, unsigned char* chosen_bytes,
                    const unsigned char* offered, unsigned int offered_bytes, void*) {
   for (unsigned int at = 0; at < offered_bytes; at += offered[at] + 1u) {
@@ -79,12 +84,6 @@ int SelectProtocol(SSL*, const unsigned char** chosen, unsigned char* chosen_byt
   }
   return SSL_TLSEXT_ERR_ALERT_FATAL;
 }
-
-int VerifyServer(X509_STORE_CTX* chain, void* context) {
-  return static_cast<const ClientContext*>(context)->Verify(chain);
-}
-
-}  // namespace
 
 absl::StatusOr<std::shared_ptr<const ServerContext>> ServerContext::Make(
     const OpenSsl& openssl, const Identity& identity, const std::string& client_authorities) {

@@ -23,6 +23,13 @@ struct FreeContext {
 };
 using ContextPtr = std::unique_ptr<SSL_CTX, FreeContext>;
 
+// What contexts of all kinds have: TLS 1.3 only, no tickets, elliptic curves that are quick.
+absl::StatusOr<ContextPtr> NewContext(const OpenSsl& openssl, const SSL_METHOD* method);
+// Of a server, for SSL_CTX_set_alpn_select_cb: takes our protocol if the client offers it, and
+// nothing else.
+int SelectProtocol(SSL*, const unsigned char** chosen, unsigned char* chosen_bytes,
+                   const unsigned char* offered, unsigned int offered_bytes, void*);
+
 // Of a server: TLS 1.3 only, no early data, no resumption: a whole handshake costs both ends
 // together less than two milliseconds (bench/tls.py), and a ticket would be one more secret.
 //

@@ -28,6 +28,11 @@ class Finder {
     function = reinterpret_cast<Function>(::dlsym(library, name));
     if (function == nullptr && missing_ == nullptr) missing_ = name;
   }
+  // The same for one that need not be there.
+  template <class Function>
+  void Look(void* library, const char* name, Function& function) {
+    function = reinterpret_cast<Function>(::dlsym(library, name));
+  }
   const char* missing() const { return missing_; }
 
  private:
@@ -39,6 +44,9 @@ absl::StatusOr<OpenSsl> Fill(void* ssl, void* crypto) {
   Finder finder;
 #define LOCKSTEP_FIND(name) finder.Find(ssl, #name, table.name);
   LOCKSTEP_LIBSSL_FUNCTIONS(LOCKSTEP_FIND)
+#undef LOCKSTEP_FIND
+#define LOCKSTEP_FIND(name) finder.Look(ssl, #name, table.name);
+  LOCKSTEP_LIBSSL_PSK_FUNCTIONS(LOCKSTEP_FIND)
 #undef LOCKSTEP_FIND
 #define LOCKSTEP_FIND(name) finder.Find(crypto, #name, table.name);
   LOCKSTEP_LIBCRYPTO_FUNCTIONS(LOCKSTEP_FIND)

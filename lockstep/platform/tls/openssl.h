@@ -5,7 +5,9 @@
 // Only functions that OpenSSL 1.1.1 and 3 have under the same name and with the same arguments.
 #pragma once
 
+#include <openssl/crypto.h>
 #include <openssl/err.h>
+#include <openssl/hmac.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 #include <openssl/x509_vfy.h>
@@ -19,10 +21,13 @@
   X(SSL_CTX_ctrl)                     \
   X(SSL_CTX_free)                     \
   X(SSL_CTX_get_cert_store)           \
+  X(SSL_CTX_get_ex_data)              \
   X(SSL_CTX_new)                      \
   X(SSL_CTX_set_alpn_protos)          \
   X(SSL_CTX_set_alpn_select_cb)       \
   X(SSL_CTX_set_cert_verify_callback) \
+  X(SSL_CTX_set_ciphersuites)         \
+  X(SSL_CTX_set_ex_data)              \
   X(SSL_CTX_set_num_tickets)          \
   X(SSL_CTX_set_options)              \
   X(SSL_CTX_set_verify)               \
@@ -30,6 +35,7 @@
   X(SSL_CTX_use_certificate)          \
   X(SSL_do_handshake)                 \
   X(SSL_get0_alpn_selected)           \
+  X(SSL_get_SSL_CTX)                  \
   X(SSL_free)                         \
   X(SSL_get_error)                    \
   X(SSL_is_init_finished)             \
@@ -42,6 +48,11 @@
   X(TLS_client_method)                \
   X(TLS_server_method)
 
+// Of libssl; null in a library that was built without them.
+#define LOCKSTEP_LIBSSL_PSK_FUNCTIONS(X) \
+  X(SSL_CTX_set_psk_client_callback)     \
+  X(SSL_CTX_set_psk_server_callback)
+
 #define LOCKSTEP_LIBCRYPTO_FUNCTIONS(X) \
   X(BIO_ctrl)                           \
   X(BIO_free)                           \
@@ -50,11 +61,13 @@
   X(BIO_read)                           \
   X(BIO_s_mem)                          \
   X(BIO_write)                          \
+  X(CRYPTO_memcmp)                      \
   X(ERR_clear_error)                    \
   X(ERR_error_string_n)                 \
   X(ERR_get_error)                      \
   X(EVP_PKEY_free)                      \
   X(EVP_sha256)                         \
+  X(HMAC)                               \
   X(OPENSSL_sk_free)                    \
   X(OPENSSL_sk_new_null)                \
   X(OPENSSL_sk_num)                     \
@@ -82,6 +95,7 @@ namespace lockstep::tls {
 struct OpenSsl {
 #define LOCKSTEP_DECLARE(name) decltype(&::name) name = nullptr;
   LOCKSTEP_LIBSSL_FUNCTIONS(LOCKSTEP_DECLARE)
+  LOCKSTEP_LIBSSL_PSK_FUNCTIONS(LOCKSTEP_DECLARE)
   LOCKSTEP_LIBCRYPTO_FUNCTIONS(LOCKSTEP_DECLARE)
 #undef LOCKSTEP_DECLARE
 };

@@ -1,14 +1,12 @@
 #include "lockstep/rendezvous/transport/bulk_connection.h"
 
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "asio/post.hpp"
 #include "lockstep/base/check.h"
-#include "lockstep/platform/runtime/dial.h"
 #include "lockstep/platform/runtime/fault_point.h"
 #include "lockstep/platform/runtime/fork_guard.h"
 #include "lockstep/rendezvous/transport/bulk_wire.h"
@@ -58,25 +56,28 @@ void BulkConnection::Dial(const absl::StatusOr<Card>& card) {
   if (!card.ok()) return Break(card.status());
   const auto address = runtime::ParseAddress(card->bulk_address);
   if (!address.ok()) return Break(address.status());
+  const auto key = KeyOf(*card, options_.self);
+  if (!key.ok()) return events_.refused(key.status());
   card_ = *card;
   stage_ = Stage::kDialing;
-  runtime::Dial(loop_.io(), *address, options_.dial_timeout,
-                [weak = weak_from_this()](absl::StatusOr<tcp::socket> socket) {
-                  if (const auto self = weak.lock()) {
-                    self->Dialed(std::move(socket));
-                  } else if (socket.ok()) {
-                    runtime::CloseSocket(*socket);
-                  }
-                });
+  DialDoor(loop_.io(), *address, *key, options_.dial_timeout,
+           [weak = weak_from_this()](absl::StatusOr<ProvenConnection> dialed) {
+             if (const auto self = weak.lock()) {
+               self->Dialed(std::move(dialed));
+             } else if (dialed.ok()) {
+               runtime::CloseSocket(dialed->socket);
+             }
+           });
 }
 
-void BulkConnection::Dialed(absl::StatusOr<tcp::socket> socket) {
+void BulkConnection::Dialed(absl::StatusOr<ProvenConnection> dialed) {
   if (stage_ != Stage::kDialing) {
-    if (socket.ok()) runtime::CloseSocket(*socket);
+    if (dialed.ok()) runtime::CloseSocket(dialed->socket);
     return;
   }
-  if (!socket.ok()) return Break(socket.status());
-  socket_ = *std::move(socket);
+  if (!dialed.ok()) return Break(dialed.status());
+  socket_ = std::move(dialed->socket);
+  bytes_ = std::make_shared<BulkSocket>(socket_.native_handle(), std::move(dialed->layer));
   asio::error_code ignored;  // of a dead socket, which the first read will tell
   socket_.non_blocking(true, ignored);
   stage_ = Stage::kGreeting;
@@ -117,13 +118,14 @@ void BulkConnection::Send(std::string_view bytes) {
 
 void BulkConnection::Write() {
   while (!out_.empty()) {
-    const ssize_t sent = ::send(socket_.native_handle(), out_.data(), out_.size(), MSG_NOSIGNAL);
+    const iovec piece = {out_.data(), out_.size()};
+    const ssize_t sent = bytes_->Write({&piece, 1});
+    // When it is broken, reading tells.
+    if (sent < 0 && !WouldBlock()) return;
     if (sent < 0) break;
     out_.erase(0, static_cast<size_t>(sent));
   }
-  if (out_.empty() || writing_) return;
-  // When it is broken, reading tells.
-  if (!WouldBlock()) return;
+  if ((bytes_->Flush() && out_.empty()) || writing_) return;
   writing_ = true;
   socket_.async_wait(tcp::socket::wait_write, [self = shared_from_this()](const asio::error_code&) {
     // Perhaps of a connection that was made anew.
@@ -135,6 +137,11 @@ void BulkConnection::Write() {
 // --- Reading ---
 
 void BulkConnection::WaitToRead() {
+  if (bytes_->reads_on()) {
+    return asio::post(loop_.io(), [self = shared_from_this(), of = bytes_] {
+      if (self->socket_.is_open() && self->bytes_ == of) self->Readable();
+    });
+  }
   socket_.async_wait(tcp::socket::wait_read,
                      [self = shared_from_this()](const asio::error_code& error) {
                        if (!error && self->socket_.is_open()) self->Readable();
@@ -161,20 +168,23 @@ void BulkConnection::Readable() {
 
 // Nothing comes behind it before something is asked for.
 ssize_t BulkConnection::ReadWelcome() {
-  return ::recv(socket_.native_handle(), greeting_.data(), greeting_.size(), 0);
+  std::array<char, 64> room;
+  const iovec piece = {room.data(), room.size()};
+  const ssize_t count = bytes_->Read({&piece, 1});
+  if (count > 0) in_.append(room.data(), static_cast<size_t>(count));
+  return count;
 }
 
 ssize_t BulkConnection::ReadBytes() {
   const Room room = events_.room();
-  return ::readv(socket_.native_handle(), room.pieces.data(), static_cast<int>(room.count));
+  return bytes_->Read({room.pieces.data(), room.count});
 }
 
 absl::Status BulkConnection::Take(size_t count) {
-  return stage_ == Stage::kGreeting ? TakeGreeting(count) : events_.take(count);
+  return stage_ == Stage::kGreeting ? TakeGreeting() : events_.take(count);
 }
 
-absl::Status BulkConnection::TakeGreeting(size_t count) {
-  in_.append(greeting_.data(), count);
+absl::Status BulkConnection::TakeGreeting() {
   auto message = transport::TakeMessage(in_);
   if (!message.ok()) return message.status();
   if (!message->has_value()) return absl::OkStatus();

@@ -16,7 +16,9 @@
 #include "asio/ip/tcp.hpp"
 #include "asio/steady_timer.hpp"
 #include "lockstep/rendezvous/transport/bulk_loop.h"
+#include "lockstep/rendezvous/transport/bulk_socket.h"
 #include "lockstep/rendezvous/transport/card.h"
+#include "lockstep/rendezvous/transport/door.h"
 #include "lockstep/wire/native/rendezvous_messages.h"
 
 namespace lockstep::transport {
@@ -40,6 +42,7 @@ class BulkConnection : public std::enable_shared_from_this<BulkConnection> {
     absl::Duration dial_timeout;
     absl::Duration retry_first;
     absl::Duration retry_last;
+    Card self;  // ours
   };
   // May close it.
   struct Events {
@@ -75,7 +78,7 @@ class BulkConnection : public std::enable_shared_from_this<BulkConnection> {
 
   void Find();
   void Dial(const absl::StatusOr<Card>& card);
-  void Dialed(absl::StatusOr<asio::ip::tcp::socket> socket);
+  void Dialed(absl::StatusOr<ProvenConnection> dialed);
   void Disconnect();
   void Write();
   void WaitToRead();
@@ -83,20 +86,20 @@ class BulkConnection : public std::enable_shared_from_this<BulkConnection> {
   ssize_t ReadWelcome();
   ssize_t ReadBytes();
   absl::Status Take(size_t count);
-  absl::Status TakeGreeting(size_t count);
+  absl::Status TakeGreeting();
 
   BulkLoop& loop_;
   const Options options_;
   const Events events_;
   Stage stage_ = Stage::kIdle;
   asio::ip::tcp::socket socket_;
+  std::shared_ptr<BulkSocket> bytes_;  // of that socket; null: there was none yet
   asio::steady_timer pause_;
   int failures_ = 0;
   Card card_;
   std::string out_;
   bool writing_ = false;
   std::string in_;  // before the welcome
-  std::array<char, 64> greeting_;
 };
 
 }  // namespace lockstep::transport

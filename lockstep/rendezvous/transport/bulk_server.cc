@@ -1,6 +1,5 @@
 #include "lockstep/rendezvous/transport/bulk_server.h"
 
-#include <sys/socket.h>
 #include <sys/uio.h>
 
 #include <algorithm>
@@ -11,12 +10,13 @@
 #include <string>
 #include <utility>
 
-#include "asio/ip/tcp.hpp"
 #include "asio/posix/stream_descriptor.hpp"
+#include "asio/post.hpp"
 #include "asio/steady_timer.hpp"
 #include "lockstep/base/check.h"
 #include "lockstep/platform/runtime/fault_point.h"
 #include "lockstep/platform/runtime/fork_guard.h"
+#include "lockstep/rendezvous/transport/bulk_socket.h"
 #include "lockstep/rendezvous/transport/bulk_wire.h"
 #include "lockstep/rendezvous/transport/link_stream.h"
 #include "lockstep/rendezvous/transport/process_memory.h"
@@ -40,10 +40,11 @@ bool WouldBlock() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == E
 
 class BulkServer::Session : public std::enable_shared_from_this<Session> {
  public:
-  Session(BulkServer& server, int fd)
+  Session(BulkServer& server, int fd, std::unique_ptr<runtime::SecureLayer> layer)
       : loop_(server.loop_),
         options_(server.options_),
         socket_(server.loop_.io(), fd),
+        bytes_(fd, std::move(layer)),
         hello_timer_(server.loop_.io(), absl::ToChronoNanoseconds(options_.hello_timeout)) {}
   ~Session() { Close(); }
 
@@ -81,16 +82,18 @@ class BulkServer::Session : public std::enable_shared_from_this<Session> {
   void WaitToRead() {
     if (reading_ || !open() || answers_.size() >= options_.answers_max) return;
     reading_ = true;
-    socket_.async_wait(stream_descriptor::wait_read,
-                       [self = shared_from_this()](const asio::error_code& error) {
-                         self->reading_ = false;
-                         if (!error && self->open()) self->Read();
-                       });
+    const auto ready = [self = shared_from_this()](const asio::error_code& error) {
+      self->reading_ = false;
+      if (!error && self->open()) self->Read();
+    };
+    if (bytes_.reads_on()) return asio::post(loop_.io(), [ready] { ready(asio::error_code()); });
+    socket_.async_wait(stream_descriptor::wait_read, ready);
   }
 
   void Read() {
     std::array<char, kReadBytes> bytes;
-    const ssize_t count = ::recv(socket_.native_handle(), bytes.data(), bytes.size(), 0);
+    const iovec room = {bytes.data(), bytes.size()};
+    const ssize_t count = bytes_.Read({&room, 1});
     if (count == 0 || (count < 0 && !WouldBlock())) return Close();
     if (count > 0) in_.append(bytes.data(), static_cast<size_t>(count));
     Serve();
@@ -177,7 +180,7 @@ class BulkServer::Session : public std::enable_shared_from_this<Session> {
   }
 
   void WaitToWrite() {
-    if (writing_ || answers_.empty()) return;
+    if (writing_ || (bytes_.Flush() && answers_.empty())) return;
     writing_ = true;
     socket_.async_wait(stream_descriptor::wait_write,
                        [self = shared_from_this()](const asio::error_code& error) {
@@ -200,8 +203,7 @@ class BulkServer::Session : public std::enable_shared_from_this<Session> {
       pieces[count++] = {const_cast<char*>(answer.body.data()) + body_sent,
                          answer.body.size() - body_sent};
     }
-    const msghdr message = {.msg_iov = pieces.data(), .msg_iovlen = count};
-    const ssize_t sent = ::sendmsg(socket_.native_handle(), &message, MSG_NOSIGNAL);
+    const ssize_t sent = bytes_.Write({pieces.data(), count});
     if (sent < 0) {
       if (!WouldBlock()) Close();
       return false;
@@ -219,6 +221,7 @@ class BulkServer::Session : public std::enable_shared_from_this<Session> {
   BulkLoop& loop_;
   const Options options_;
   stream_descriptor socket_;
+  BulkSocket bytes_;  // of that socket
   asio::steady_timer hello_timer_;
   std::string in_;
   std::optional<MemberIndex> from_;
@@ -229,14 +232,14 @@ class BulkServer::Session : public std::enable_shared_from_this<Session> {
   bool writing_ = false;
 };
 
-void BulkServer::Accept(int fd) {
+void BulkServer::Accept(int fd, std::unique_ptr<runtime::SecureLayer> layer) {
   if (closed_) return runtime::CloseGuarded(fd);
   std::erase_if(sessions_, [](const auto& session) { return !session->open(); });
   if (sessions_.size() >= options_.sessions_max) {
     sessions_.front()->Close();
     sessions_.pop_front();
   }
-  sessions_.push_back(std::make_shared<Session>(*this, fd));
+  sessions_.push_back(std::make_shared<Session>(*this, fd, std::move(layer)));
   LOCKSTEP_DCHECK(sessions_.size() <= options_.sessions_max);
   sessions_.back()->Start();
 }

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "lockstep/base/ids.h"
+#include "lockstep/platform/runtime/secure_layer.h"
 #include "lockstep/rendezvous/messages.h"
 #include "lockstep/rendezvous/transport/bulk_loop.h"
 #include "lockstep/rendezvous/value.h"
@@ -45,8 +46,8 @@ class BulkServer : public std::enable_shared_from_this<BulkServer> {
 
   BulkServer(BulkLoop& loop, Options options) : loop_(loop), options_(std::move(options)) {}
 
-  // Takes a connected socket over.
-  void Accept(int fd);
+  // Takes a connected socket over. `layer`: established; null: bytes go in clear.
+  void Accept(int fd, std::unique_ptr<runtime::SecureLayer> layer = nullptr);
   // Ends all connections, erasing the proofs of their places first; takes no more.
   void Close();
 

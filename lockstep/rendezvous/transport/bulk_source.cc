@@ -34,7 +34,8 @@ std::shared_ptr<BulkSource> BulkSource::Make(BulkLoop& loop,
       BulkConnection::Options{.name = source->name_,
                               .dial_timeout = source->options_->dial_timeout,
                               .retry_first = source->options_->retry_first,
-                              .retry_last = source->options_->retry_last},
+                              .retry_last = source->options_->retry_last,
+                              .self = source->options_->card},
       source->ConnectionEvents());
   return source;
 }

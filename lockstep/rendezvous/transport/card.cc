@@ -7,6 +7,7 @@
 #include <bit>
 #include <fstream>
 
+#include "absl/status/status.h"
 #include "lockstep/platform/runtime/host.h"
 #include "lockstep/wire/native/utf8.h"
 
@@ -47,6 +48,15 @@ Card MakeCard() {
           .page_size = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE)),
           .big_endian = std::endian::native == std::endian::big,
           .token = {runtime::RandomBytes(kTokenBytes)}};
+}
+
+absl::StatusOr<DoorKey> KeyOf(const Card& other, const Card& self) {
+  if (self.encrypts && !other.encrypts) {
+    return absl::FailedPreconditionError(
+        "it does not encrypt what goes over the network, and this member must: set "
+        "LOCKSTEP_ENCRYPT_DATA for all members, as `lockstep run --encrypt-data` does");
+  }
+  return DoorKey{.secret = other.secret.data, .encrypt = other.encrypts};
 }
 
 bool Offers(const std::vector<std::string>& transports, std::string_view name) {

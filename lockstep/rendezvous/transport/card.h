@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/status/statusor.h"
+#include "lockstep/rendezvous/transport/door.h"
 #include "lockstep/wire/native/rendezvous_messages.h"
 
 namespace lockstep::transport {
@@ -14,6 +16,10 @@ using Card = wire::native::Card;
 // What is to be known of this process and host; without addresses and incarnation. The token is new
 // with each call. Reads files of /proc.
 Card MakeCard();
+
+// What opens its doors. FAILED_PRECONDITION: ours encrypts what goes over the network, and it does
+// not.
+absl::StatusOr<DoorKey> KeyOf(const Card& other, const Card& self);
 
 // Whether a transport of that name is among them.
 bool Offers(const std::vector<std::string>& transports, std::string_view name);

@@ -33,6 +33,8 @@ Connector::Connector(asio::io_context& io, Mutex& mutex, int bell, Options optio
       events_(std::move(events)),
       card_(MakeCard()) {
   card_.incarnation = options_.incarnation;
+  card_.secret.data = options_.door.key.secret;
+  card_.encrypts = options_.door.key.encrypt;
 }
 
 Connector::~Connector() { Close(); }
@@ -40,7 +42,7 @@ Connector::~Connector() { Close(); }
 absl::Status Connector::Listen() {
   ListenForMemory();
   auto hellos = LinkHellos::Start(
-      io_, {.host = options_.host, .link = options_.link, .max = options_.greetings_max},
+      io_, {.door = options_.door, .link = options_.link, .max = options_.greetings_max},
       [weak = weak_from_this()](LinkStream::Arriving& arriving, const link::Message& message) {
         const auto self = weak.lock();
         return self ? self->GreetLink(arriving, message) : absl::CancelledError("closed");

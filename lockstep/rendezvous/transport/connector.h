@@ -16,6 +16,7 @@
 #include "lockstep/base/mutex.h"
 #include "lockstep/platform/link/options.h"
 #include "lockstep/rendezvous/transport/card.h"
+#include "lockstep/rendezvous/transport/door.h"
 #include "lockstep/rendezvous/transport/hellos.h"
 #include "lockstep/rendezvous/transport/link_stream.h"
 #include "lockstep/rendezvous/transport/shared_stream.h"
@@ -58,8 +59,8 @@ class Connector : public std::enable_shared_from_this<Connector> {
     bool shared_memory = true;
     // Whether values are read from the memory of processes of this host, ours by others too.
     bool process_memory = true;
-    // Where to listen: a number, as `LocalHostTowards` says.
-    std::string host;
+    // Where to listen, a number, as `LocalHostTowards` says; the secret goes into the card.
+    Door::Options door;
     // Where values are fetched; for the card.
     std::string bulk_address;
     absl::Duration hello_timeout = absl::Seconds(5);
@@ -144,7 +145,7 @@ class Connector : public std::enable_shared_from_this<Connector> {
   absl::Status GreetLink(LinkStream::Arriving& arriving, const link::Message& message);
   void DialLink(MemberIndex member);
   std::shared_ptr<LinkStream> MakeLink(MemberIndex member, Peer& peer, Conversation::Role role,
-                                       runtime::Address address);
+                                       runtime::Address address, DoorKey key);
 
   asio::io_context& io_;
   Mutex& mutex_;

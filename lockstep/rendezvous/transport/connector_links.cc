@@ -34,7 +34,7 @@ absl::Status Connector::GreetLink(LinkStream::Arriving& arriving, const link::Me
                             : unix_hellos_ == nullptr ? "this member does not offer shared memory"
                                                       : "the other member chose the network";
     }
-    MakeLink(from, peer, Conversation::Role::kTakes, {})->Start();
+    MakeLink(from, peer, Conversation::Role::kTakes, {}, {})->Start();
   }
   peer.link->Take(arriving, *greeting);
   return absl::OkStatus();
@@ -50,11 +50,17 @@ void Connector::DialLink(MemberIndex member) {
                     absl::StrCat("no way to reach it: memory is not shared (", peer.why_not_shared,
                                  "), and its card has no address in the network")));
   }
-  MakeLink(member, peer, Conversation::Role::kDials, *std::move(address))->Start();
+  auto key = KeyOf(peer.card, card_);
+  if (!key.ok()) {
+    peer.state = State::kIdle;
+    return events_.unreachable(member, key.status());
+  }
+  MakeLink(member, peer, Conversation::Role::kDials, *std::move(address), *std::move(key))->Start();
 }
 
 std::shared_ptr<LinkStream> Connector::MakeLink(MemberIndex member, Peer& peer,
-                                                Conversation::Role role, runtime::Address address) {
+                                                Conversation::Role role, runtime::Address address,
+                                                DoorKey key) {
   peer.GiveUp();
   peer.state = State::kUp;
   Conversation::Options conversation = options_.conversation;
@@ -76,7 +82,8 @@ std::shared_ptr<LinkStream> Connector::MakeLink(MemberIndex member, Peer& peer,
           .conversation = std::move(conversation),
           .link = LinkStream::Bounds(options_.link),
           .hello = HelloFor(member, peer.card, LinkPurpose::kConversation, card_, options_),
-          .address = std::move(address)},
+          .address = std::move(address),
+          .key = std::move(key)},
       events_.stream_events(member, peer.incarnation));
   events_.connected(member, peer.incarnation, peer.link, peer.why_not_shared);
   return peer.link;

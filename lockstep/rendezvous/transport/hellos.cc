@@ -53,25 +53,25 @@ void UnixHellos::Readable(const Socket& socket) {
 absl::StatusOr<std::shared_ptr<LinkHellos>> LinkHellos::Start(asio::io_context& io, Options options,
                                                               Take take) {
   std::shared_ptr<LinkHellos> hellos(new LinkHellos(io, std::move(options), std::move(take)));
-  auto listener = TcpListener::Start(
-      io, hellos->options_.host, [weak = hellos->weak_from_this()](asio::ip::tcp::socket socket) {
-        if (const auto self = weak.lock()) self->Accepted(std::move(socket));
-      });
-  if (!listener.ok()) return listener.status();
-  hellos->listener_ = *std::move(listener);
+  auto door = Door::Start(io, hellos->options_.door,
+                          [weak = hellos->weak_from_this()](ProvenConnection proven) {
+                            if (const auto self = weak.lock()) self->Accepted(std::move(proven));
+                          });
+  if (!door.ok()) return door.status();
+  hellos->door_ = *std::move(door);
   return hellos;
 }
 
 void LinkHellos::Close() {
   take_ = nullptr;
-  listener_->Close();
+  door_->Close();
   for (auto& [raw, arriving] : silent_) {
     if (arriving->connection) arriving->connection->Abandon();
   }
   silent_.clear();
 }
 
-void LinkHellos::Accepted(asio::ip::tcp::socket socket) {
+void LinkHellos::Accepted(ProvenConnection proven) {
   if (take_ == nullptr) return;
   if (silent_.size() >= options_.max) {
     if (const auto& first = silent_.begin()->second; first->connection) {
@@ -82,26 +82,27 @@ void LinkHellos::Accepted(asio::ip::tcp::socket socket) {
   const auto arriving = std::make_shared<LinkStream::Arriving>();
   silent_[arriving.get()] = arriving;
   // What comes after the hello goes to the stream itself, which may outlive us.
-  arriving->connection =
-      link::Connection::Start(io_, std::move(socket), LinkStream::Bounds(options_.link),
-                              {.message =
-                                   [weak = weak_from_this(), arriving](link::Message message) {
-                                     if (const auto stream = arriving->stream.lock()) {
-                                       stream->TakeMessage(arriving->link, std::move(message));
-                                     } else if (const auto self = weak.lock()) {
-                                       self->TakeMessage(arriving, message);
-                                     }
-                                   },
-                               .closed =
-                                   [weak = weak_from_this(), arriving](const absl::Status& why) {
-                                     arriving->connection = nullptr;
-                                     if (const auto self = weak.lock()) {
-                                       self->silent_.erase(arriving.get());
-                                     }
-                                     if (const auto stream = arriving->stream.lock()) {
-                                       stream->LinkDown(arriving->link, why);
-                                     }
-                                   }});
+  arriving->connection = link::Connection::Start(
+      io_, std::make_shared<link::Channel>(std::move(proven.socket), std::move(proven.layer)),
+      LinkStream::Bounds(options_.link),
+      {.message =
+           [weak = weak_from_this(), arriving](link::Message message) {
+             if (const auto stream = arriving->stream.lock()) {
+               stream->TakeMessage(arriving->link, std::move(message));
+             } else if (const auto self = weak.lock()) {
+               self->TakeMessage(arriving, message);
+             }
+           },
+       .closed =
+           [weak = weak_from_this(), arriving](const absl::Status& why) {
+             arriving->connection = nullptr;
+             if (const auto self = weak.lock()) {
+               self->silent_.erase(arriving.get());
+             }
+             if (const auto stream = arriving->stream.lock()) {
+               stream->LinkDown(arriving->link, why);
+             }
+           }});
 }
 
 void LinkHellos::TakeMessage(const Arriving& arriving, const link::Message& message) {

@@ -14,8 +14,8 @@
 #include "asio/ip/tcp.hpp"
 #include "lockstep/platform/link/connection.h"
 #include "lockstep/platform/link/options.h"
+#include "lockstep/rendezvous/transport/door.h"
 #include "lockstep/rendezvous/transport/link_stream.h"
-#include "lockstep/rendezvous/transport/tcp_listener.h"
 #include "lockstep/rendezvous/transport/unix_socket.h"
 
 namespace lockstep::transport {
@@ -46,22 +46,23 @@ class UnixHellos : public std::enable_shared_from_this<UnixHellos> {
   std::map<UnixSocket*, Socket> silent_;
 };
 
-// Over the network. Threads: loop-confined. Bounds: as above.
+// Over the network, from who has come through the door. Threads: loop-confined. Bounds: as above,
+// and those of the door.
 class LinkHellos : public std::enable_shared_from_this<LinkHellos> {
  public:
   // As above. OK: a stream has taken the connection.
   using Take =
       std::function<absl::Status(LinkStream::Arriving& arriving, const link::Message& message)>;
   struct Options {
-    std::string host;  // where to listen: a number
+    Door::Options door;
     link::LinkOptions link;
     size_t max = 0;
   };
 
-  // Fails as `TcpListener::Start`.
+  // Fails as `Door::Start`.
   static absl::StatusOr<std::shared_ptr<LinkHellos>> Start(asio::io_context& io, Options options,
                                                            Take take);
-  std::string address() const { return listener_->address(); }
+  std::string address() const { return door_->address(); }
   // Calls nobody any more.
   void Close();
 
@@ -70,13 +71,13 @@ class LinkHellos : public std::enable_shared_from_this<LinkHellos> {
 
   LinkHellos(asio::io_context& io, Options options, Take take)
       : io_(io), options_(std::move(options)), take_(std::move(take)) {}
-  void Accepted(asio::ip::tcp::socket socket);
+  void Accepted(ProvenConnection proven);
   void TakeMessage(const Arriving& arriving, const link::Message& message);
 
   asio::io_context& io_;
   const Options options_;
   Take take_;  // empty: closed
-  std::shared_ptr<TcpListener> listener_;
+  std::shared_ptr<Door> door_;
   std::map<LinkStream::Arriving*, Arriving> silent_;
 };
 

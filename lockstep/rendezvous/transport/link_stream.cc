@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "lockstep/base/check.h"
-#include "lockstep/platform/runtime/dial.h"
 #include "lockstep/platform/runtime/fault_point.h"
 #include "lockstep/platform/runtime/fork_guard.h"
 #include "lockstep/platform/runtime/host.h"
@@ -231,33 +230,34 @@ void LinkStream::Dial(const Conversation::Dial& dial) {
   hello.from_incarnation = dial.hello.incarnation.value();
   SetCommon(dial.hello, hello);
   if (dial.hello.yours.has_value()) hello.peer_conversation = {BytesOf(*dial.hello.yours)};
-  runtime::Dial(io_, options_.address, options_.conversation.dial_timeout,
-                [weak = weak_from_this(), link = dial.link,
-                 hello = std::move(hello)](absl::StatusOr<asio::ip::tcp::socket> socket) {
-                  if (const auto self = weak.lock()) {
-                    self->Dialed(link, hello, std::move(socket));
-                  } else if (socket.ok()) {
-                    runtime::CloseSocket(*socket);
-                  }
-                });
+  DialDoor(io_, options_.address, options_.key, options_.conversation.dial_timeout,
+           [weak = weak_from_this(), link = dial.link,
+            hello = std::move(hello)](absl::StatusOr<ProvenConnection> dialed) {
+             if (const auto self = weak.lock()) {
+               self->Dialed(link, hello, std::move(dialed));
+             } else if (dialed.ok()) {
+               runtime::CloseSocket(dialed->socket);
+             }
+           });
 }
 
 void LinkStream::Dialed(LinkId link, const PeerHello& hello,
-                        absl::StatusOr<asio::ip::tcp::socket> socket) {
-  if (!socket.ok()) return LinkDown(link, socket.status());
+                        absl::StatusOr<ProvenConnection> dialed) {
+  if (!dialed.ok()) return LinkDown(link, dialed.status());
   const auto at = links_.find(link);
-  if (at == links_.end()) return runtime::CloseSocket(*socket);
-  at->second.connection =
-      Connection::Start(io_, *std::move(socket), options_.link,
-                        {.message =
-                             [weak = weak_from_this(), link](Message message) {
-                               const auto self = weak.lock();
-                               if (self) self->TakeMessage(link, std::move(message));
-                             },
-                         .closed =
-                             [weak = weak_from_this(), link](const absl::Status& why) {
-                               if (const auto self = weak.lock()) self->LinkDown(link, why);
-                             }});
+  if (at == links_.end()) return runtime::CloseSocket(dialed->socket);
+  at->second.connection = Connection::Start(
+      io_, std::make_shared<link::Channel>(std::move(dialed->socket), std::move(dialed->layer)),
+      options_.link,
+      {.message =
+           [weak = weak_from_this(), link](Message message) {
+             const auto self = weak.lock();
+             if (self) self->TakeMessage(link, std::move(message));
+           },
+       .closed =
+           [weak = weak_from_this(), link](const absl::Status& why) {
+             if (const auto self = weak.lock()) self->LinkDown(link, why);
+           }});
   at->second.connection->SendNow({{.type = FrameType::kHello,
                                    .must_understand = true,
                                    .payload = wire::native::Encode(hello)}});

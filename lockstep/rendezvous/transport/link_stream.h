@@ -18,6 +18,7 @@
 #include "lockstep/platform/link/options.h"
 #include "lockstep/platform/runtime/address.h"
 #include "lockstep/rendezvous/transport/conversation.h"
+#include "lockstep/rendezvous/transport/door.h"
 #include "lockstep/rendezvous/transport/stream.h"
 #include "lockstep/wire/native/rendezvous_messages.h"
 
@@ -46,8 +47,9 @@ class LinkStream final : public Stream, public std::enable_shared_from_this<Link
     link::LinkOptions link;
     // What our hellos say besides the greeting.
     wire::native::PeerHello hello;
-    // Where the peer listens; for who dials.
+    // Where the peer listens, and what opens its door; for who dials.
     runtime::Address address;
+    DoorKey key = {};
   };
   // A connection that the peer made, between its owner before the hello and the stream. What comes
   // on the connection goes to `stream` once that is set.
@@ -97,7 +99,7 @@ class LinkStream final : public Stream, public std::enable_shared_from_this<Link
   void Drop(LinkId link);
   void End(rendezvous::ErrorPtr why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Dialed(LinkId link, const wire::native::PeerHello& hello,
-              absl::StatusOr<asio::ip::tcp::socket> socket);
+              absl::StatusOr<ProvenConnection> dialed);
   void TakeWelcome(LinkId link, Link& at, const link::Message& message);
   void Flush() ABSL_LOCKS_EXCLUDED(mutex_);
   static void Write(link::Connection& connection, std::vector<Conversation::Outgoing> pending);

@@ -19,6 +19,8 @@ namespace {
 
 // Without descriptors nothing can be accepted until some are given back.
 constexpr auto kPause = std::chrono::milliseconds(100);
+// Before others on the loop have their turn.
+constexpr int kAcceptsPerTurn = 64;
 
 }  // namespace
 
@@ -47,22 +49,26 @@ absl::StatusOr<std::string> LocalHostTowards(const runtime::Address& other) {
 
 absl::StatusOr<std::shared_ptr<TcpListener>> TcpListener::Start(asio::io_context& io,
                                                                 const std::string& host,
-                                                                Accepted accepted) {
+                                                                Accepted accepted,
+                                                                Refused refused) {
   auto acceptor = runtime::Listen(io, {.host = host, .port = 0});
   if (!acceptor.ok()) return acceptor.status();
   runtime::GuardDescriptor(acceptor->native_handle());
   std::shared_ptr<TcpListener> listener(
-      new TcpListener(io, *std::move(acceptor), std::move(accepted)));
+      new TcpListener(io, *std::move(acceptor), std::move(accepted), std::move(refused)));
   listener->Wait();
   return listener;
 }
 
-TcpListener::TcpListener(asio::io_context& io, asio::ip::tcp::acceptor acceptor, Accepted accepted)
+TcpListener::TcpListener(asio::io_context& io, asio::ip::tcp::acceptor acceptor, Accepted accepted,
+                         Refused refused)
     : io_(io),
       acceptor_(std::move(acceptor)),
       address_(runtime::ToString(acceptor_.local_endpoint())),
+      gate_(acceptor_.local_endpoint(), runtime::AllowedPeers()),
       pause_(io),
-      accepted_(std::move(accepted)) {
+      accepted_(std::move(accepted)),
+      refused_(std::move(refused)) {
   acceptor_.non_blocking(true);
 }
 
@@ -85,29 +91,37 @@ void TcpListener::Wait() {
 }
 
 void TcpListener::Ready() {
-  while (acceptor_.is_open()) {
+  for (int i = 0; i < kAcceptsPerTurn && acceptor_.is_open(); ++i) {
     const int fd =
         ::accept4(acceptor_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd < 0) break;
-    runtime::GuardDescriptor(fd);
-    const int on = 1;
-    ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    asio::ip::tcp::socket socket(io_);
-    asio::error_code error;
-    socket.assign(acceptor_.local_endpoint().protocol(), fd, error);
-    if (error) {
-      runtime::CloseGuarded(fd);
+    if (fd >= 0) {
+      Take(fd);
       continue;
     }
-    accepted_(std::move(socket));
+    // Anything but these concerns that one connection, or says that there is none.
+    if (errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM) break;
+    pause_.expires_after(kPause);
+    return pause_.async_wait([weak = weak_from_this()](const asio::error_code& error) {
+      const auto self = weak.lock();
+      if (!error && self != nullptr) self->Wait();
+    });
   }
-  if (!acceptor_.is_open()) return;
-  if (errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM) return Wait();
-  pause_.expires_after(kPause);
-  pause_.async_wait([weak = weak_from_this()](const asio::error_code& error) {
-    const auto self = weak.lock();
-    if (!error && self != nullptr) self->Wait();
-  });
+  if (acceptor_.is_open()) Wait();
+}
+
+void TcpListener::Take(int fd) {
+  runtime::GuardDescriptor(fd);
+  if (const absl::Status may = gate_.Check(fd); !may.ok()) {
+    if (refused_ && absl::IsPermissionDenied(may)) refused_(std::string(may.message()));
+    return runtime::CloseGuarded(fd);
+  }
+  const int on = 1;
+  ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  asio::ip::tcp::socket socket(io_);
+  asio::error_code error;
+  socket.assign(acceptor_.local_endpoint().protocol(), fd, error);
+  if (error) return runtime::CloseGuarded(fd);
+  accepted_(std::move(socket));
 }
 
 }  // namespace lockstep::transport
