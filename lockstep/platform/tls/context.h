@@ -23,6 +23,10 @@ struct FreeContext {
 };
 using ContextPtr = std::unique_ptr<SSL_CTX, FreeContext>;
 
+// What a server's connections are for. A client of HTTP is asked for a certificate where there are
+// authorities, and may come without one: it may have a token.
+enum class Serves { kLink, kHttp };
+
 // Of a server: TLS 1.3 only, no early data, no resumption: a whole handshake costs both ends
 // together less than two milliseconds (bench/tls.py), and a ticket would be one more secret.
 //
@@ -32,14 +36,17 @@ class ServerContext {
   // `client_authorities`: PEM; whose certificates clients must have; empty: clients need none.
   // INVALID_ARGUMENT says which of the texts is wrong.
   static absl::StatusOr<std::shared_ptr<const ServerContext>> Make(
-      const OpenSsl& openssl, const Identity& identity, const std::string& client_authorities);
+      const OpenSsl& openssl, const Identity& identity, const std::string& client_authorities,
+      Serves serves = Serves::kLink);
 
   // The accepting end of a new connection.
   std::unique_ptr<runtime::SecureLayer> Accept() const;
 
  private:
-  explicit ServerContext(ContextPtr context) : context_(std::move(context)) {}
+  ServerContext(ContextPtr context, Serves serves)
+      : context_(std::move(context)), serves_(serves) {}
   ContextPtr context_;
+  const Serves serves_;
 };
 
 // Whom a client takes for the server. At least one of the first two is there.

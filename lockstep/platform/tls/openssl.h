@@ -30,6 +30,7 @@
   X(SSL_CTX_use_certificate)          \
   X(SSL_do_handshake)                 \
   X(SSL_get0_alpn_selected)           \
+  X(SSL_get0_verified_chain)          \
   X(SSL_free)                         \
   X(SSL_get_error)                    \
   X(SSL_is_init_finished)             \
