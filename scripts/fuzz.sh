@@ -8,7 +8,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
 readonly SECONDS_EACH=${1:-600}
-[ $# -le 1 ] && set -- "$SECONDS_EACH" auth native peer bulk data element journal stock store
+[ $# -le 1 ] && set -- "$SECONDS_EACH" auth native peer bulk data element journal stock store tls
 shift
 readonly BUILD=$setup_root/build/fuzz
 

@@ -8,9 +8,11 @@
 #include "lockstep/wire/native/error_reply.h"
 
 namespace lockstep::server {
+
 absl::StatusOr<std::shared_ptr<Admission>> Admission::Load(Options options, Log log) {
   std::shared_ptr<Admission> made(new Admission(std::move(options), std::move(log)));
   if (!made->options_.token_keys.empty()) {
+    const MutexLock lock(made->mutex_);
     if (absl::Status status = made->Read(); !status.ok()) return status;
   }
   return made;
@@ -25,15 +27,28 @@ absl::Status Admission::Read() {
     return absl::Status(keys.status().code(), absl::StrCat(options_.token_keys, ": ",
                                                            std::string(keys.status().message())));
   }
-  keys_ = std::make_unique<auth::TokenKeys>(*std::move(keys));
+  keys_ = std::make_shared<const auth::TokenKeys>(*std::move(keys));
   return absl::OkStatus();
+}
+
+Admission::Keys Admission::CurrentKeys() {
+  const MutexLock lock(mutex_);
+  if (keys_ != nullptr && runtime::StateOf(options_.token_keys) != state_) {
+    const absl::Status read = Read();
+    log_(read.ok()
+             ? absl::StrCat("the token keys in ", options_.token_keys, " were read again")
+             : absl::StrCat("the token keys have changed and cannot be read; the old ones remain "
+                            "in use: ",
+                            std::string(read.message())));
+  }
+  return keys_;
 }
 
 absl::StatusOr<link::Rights> Admission::Admit(const link::Greeting& greeting) {
   // A caller without a token is one that the kernel has checked, or that the operator admits
   // unchecked.
   const bool trusted = greeting.local || options_.insecure_network;
-  if (keys_ == nullptr || greeting.token.empty()) {
+  if (options_.token_keys.empty() || greeting.token.empty()) {
     if (trusted) return link::Rights();
     return wire::native::WithReason(
         absl::UnauthenticatedError("this server requires a token: set LOCKSTEP_TOKEN_FILE to a "
@@ -47,23 +62,19 @@ absl::StatusOr<link::Rights> Admission::Admit(const link::Greeting& greeting) {
             "`lockstep auth rotate` twice), and connect with the server's join string"),
         "token_in_clear");
   }
-  if (runtime::StateOf(options_.token_keys) != state_) {
-    const absl::Status read = Read();
-    log_(read.ok()
-             ? absl::StrCat("the token keys in ", options_.token_keys, " were read again")
-             : absl::StrCat("the token keys have changed and cannot be read; the old ones remain "
-                            "in use: ",
-                            std::string(read.message())));
-  }
   // By the wall clock, as tokens say it.
-  auto claims = keys_->Verify(greeting.token, absl::Now());
+  auto claims = CurrentKeys()->Verify(greeting.token, absl::Now());
   if (!claims.ok()) return claims.status();
   return link::Rights{.role = claims->role, .job = std::move(claims->job), .until = claims->until};
 }
 
 absl::StatusOr<Admission::TaskToken> Admission::MakeTaskToken(const std::string& job,
                                                               absl::Time until) const {
-  if (keys_ == nullptr) return TaskToken{.token = {}, .lasts = kTaskTokenLasts};
+  const Keys keys = [this] {
+    const MutexLock lock(mutex_);
+    return keys_;
+  }();
+  if (keys == nullptr) return TaskToken{.token = {}, .lasts = kTaskTokenLasts};
   const absl::Time now = absl::Now();
   const absl::Time end = std::min(now + kTaskTokenLasts, until);
   if (end <= now) {
@@ -73,7 +84,7 @@ absl::StatusOr<Admission::TaskToken> Admission::MakeTaskToken(const std::string&
         "token_expired");
   }
   auto token =
-      keys_->Sign({.role = wire::native::Role::kTask, .job = job, .until = end, .key = {}});
+      keys->Sign({.role = wire::native::Role::kTask, .job = job, .until = end, .key = {}});
   if (!token.ok()) return wire::native::WithReason(token.status(), "invalid_argument");
   return TaskToken{.token = *std::move(token), .lasts = end - now};
 }

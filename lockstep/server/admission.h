@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "lockstep/base/mutex.h"
 #include "lockstep/platform/auth/token_keys.h"
 #include "lockstep/platform/link/rights.h"
 #include "lockstep/platform/runtime/secret_file.h"
@@ -20,7 +21,7 @@ namespace lockstep::server {
 // The file of the keys is read again when it has changed; if the new one cannot be read, the keys
 // stay what they are, and the log says so.
 //
-// Threads: loop-confined.
+// Threads: thread-safe.
 class Admission {
  public:
   using Log = std::function<void(std::string)>;
@@ -47,13 +48,18 @@ class Admission {
   static constexpr absl::Duration kTaskTokenLasts = absl::Hours(24);
 
  private:
+  using Keys = std::shared_ptr<const auth::TokenKeys>;
+
   Admission(Options options, Log log) : options_(std::move(options)), log_(std::move(log)) {}
-  absl::Status Read();
+  absl::Status Read() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Read again if the file has changed; null: there are none.
+  Keys CurrentKeys();
 
   const Options options_;
   const Log log_;
-  runtime::FileState state_;               // of the file, when it was last read
-  std::unique_ptr<auth::TokenKeys> keys_;  // null: there are none
+  mutable Mutex mutex_;
+  runtime::FileState state_ ABSL_GUARDED_BY(mutex_);  // of the file, when it was last read
+  Keys keys_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace lockstep::server

@@ -1,10 +1,11 @@
 #include "lockstep/server/http_connection.h"
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "asio/buffer.hpp"
-#include "asio/write.hpp"
 #include "lockstep/base/check.h"
 
 namespace lockstep::server {
@@ -45,9 +46,10 @@ std::string HttpAnswerMemory::Refusal() const {
                       "later");
 }
 
-HttpConnection::HttpConnection(runtime::Loop& loop, asio::ip::tcp::socket socket,
+HttpConnection::HttpConnection(runtime::Loop& loop, std::shared_ptr<link::Channel> channel,
                                const Events& events, HttpAnswerMemory& memory)
-    : socket_(std::move(socket)),
+    : loop_(loop),
+      channel_(std::move(channel)),
       deadline_(loop),
       events_(events),
       reader_(preempt::HttpReader::Kind::kRequest, kRequestBytesMax),
@@ -60,12 +62,12 @@ void HttpConnection::Start() {
 }
 
 void HttpConnection::Read() {
-  socket_.async_read_some(asio::buffer(buffer_),
-                          [self = shared_from_this()](const asio::error_code& error, size_t bytes) {
-                            if (self->state_ != State::kReading) return;
-                            if (error) return self->End();
-                            self->Took(bytes);
-                          });
+  channel_->ReadSome({asio::mutable_buffer(), asio::buffer(buffer_)},
+                     [self = shared_from_this()](const asio::error_code& error, size_t bytes) {
+                       if (self->state_ != State::kReading) return;
+                       if (error) return self->End();
+                       self->Took(bytes);
+                     });
 }
 
 void HttpConnection::Took(size_t bytes) {
@@ -97,53 +99,65 @@ void HttpConnection::AnswerAfter(absl::Duration time, HttpAnswer answer) {
 
 void HttpConnection::Answer(HttpAnswer answer) {
   if (state_ != State::kReading && state_ != State::kAsked) return;
+  // Without a word of a request the handshake may not be done, so that nothing can be said.
+  if (secure() && received_ == 0) return End();
   state_ = State::kAnswering;
   answer_ = Encode(answer, head_);
   if (!memory_.Take(answer_.size())) {
     answer_ = Encode(HttpRefusal(503, "memory_max", memory_.Refusal()), head_);
     memory_.Take(answer_.size());
   }
-  LOCKSTEP_DCHECK(taken_ == 0);
-  taken_ = answer_.size();
   deadline_.Arm(runtime::MonotonicNow() + kAnswerTime, [weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->End();
   });
-  asio::async_write(socket_, asio::buffer(answer_),
-                    [self = shared_from_this()](const asio::error_code& error, size_t) {
-                      if (self->state_ != State::kAnswering) return;
-                      if (error) return self->End();
-                      self->state_ = State::kLingering;
-                      self->Release();
-                      asio::error_code ignored;
-                      self->socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
-                      self->deadline_.Arm(runtime::MonotonicNow() + kLingerTime,
-                                          [weak = self->weak_from_this()] {
-                                            if (const auto late = weak.lock()) late->End();
-                                          });
-                      self->Linger();
-                    });
+  Send();
+}
+
+void HttpConnection::Send() {
+  if (state_ != State::kAnswering) return;
+  if (sent_ == answer_.size()) return FinishAnswer();
+  const size_t bytes = std::min(kPieceBytes, answer_.size() - sent_);
+  std::vector<asio::const_buffer> piece = {asio::buffer(answer_.data() + sent_, bytes)};
+  sent_ += bytes;
+  const bool gone =
+      channel_->Write(piece, [self = shared_from_this()](const asio::error_code& error, size_t) {
+        if (self->state_ != State::kAnswering) return;
+        if (error) return self->End();
+        self->Send();
+      });
+  // A client that reads as fast as this writes gets no more of a turn than others.
+  if (gone) loop_.Post([self = shared_from_this()] { self->Send(); });
+}
+
+void HttpConnection::FinishAnswer() {
+  state_ = State::kLingering;
+  Release();
+  channel_->ShutdownSend();
+  deadline_.Arm(runtime::MonotonicNow() + kLingerTime, [weak = weak_from_this()] {
+    if (const auto late = weak.lock()) late->End();
+  });
+  Linger();
 }
 
 void HttpConnection::Release() {
-  memory_.GiveBack(std::exchange(taken_, 0));
+  memory_.GiveBack(answer_.size());
   std::string().swap(answer_);
 }
 
 void HttpConnection::Linger() {
-  socket_.async_read_some(asio::buffer(buffer_),
-                          [self = shared_from_this()](const asio::error_code& error, size_t) {
-                            if (self->state_ != State::kLingering) return;
-                            if (error) return self->End();
-                            self->Linger();
-                          });
+  channel_->ReadSome({asio::mutable_buffer(), asio::buffer(buffer_)},
+                     [self = shared_from_this()](const asio::error_code& error, size_t) {
+                       if (self->state_ != State::kLingering) return;
+                       if (error) return self->End();
+                       self->Linger();
+                     });
 }
 
 void HttpConnection::End() {
   if (state_ == State::kEnded) return;
   state_ = State::kEnded;
   deadline_.Cancel();
-  asio::error_code ignored;
-  socket_.close(ignored);
+  channel_->Close();
   events_.ended(*this);
 }
 

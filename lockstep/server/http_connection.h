@@ -6,9 +6,8 @@
 #include <memory>
 #include <string>
 
-#include "absl/functional/any_invocable.h"
 #include "absl/time/time.h"
-#include "asio/ip/tcp.hpp"
+#include "lockstep/platform/link/channel.h"
 #include "lockstep/platform/runtime/loop.h"
 #include "lockstep/platform/runtime/memory_account.h"
 #include "lockstep/preempt/http_wire.h"
@@ -42,17 +41,20 @@ class HttpAnswerMemory {
   runtime::MemoryShare share_;
 };
 
-// Reads a request, hands it over, writes the answer, and ends. How many bytes come, and how often,
-// moves no deadline. Loop-confined to the listener's own loop. Bounds: `kRequestBytesMax`,
-// `kRequestTime`, `kAnswerTime`.
+// Reads a request, hands it over, writes the answer, and ends; over TLS where its channel finds
+// that. How many bytes come, and how often, moves no deadline. Loop-confined to the listener's own
+// loop. Bounds: `kRequestBytesMax`, `kRequestTime`, `kAnswerTime`; over TLS, `kPieceBytes` of the
+// answer are there a second time.
 class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
  public:
   // Line, headers and body together: `http_request_bytes_max`.
   static constexpr size_t kRequestBytesMax = 8 << 10;
-  // From the connection until the request is whole: `http_request_time`.
+  // From the connection until the request is whole, a handshake included: `http_request_time`.
   static constexpr absl::Duration kRequestTime = absl::Seconds(5);
   // For the answer to go out, however slowly it is read: `http_answer_time`.
   static constexpr absl::Duration kAnswerTime = absl::Seconds(30);
+  // Of an answer, written at a time.
+  static constexpr size_t kPieceBytes = size_t{64} << 10;
 
   using Request = preempt::HttpMessage;
   struct Events {
@@ -63,7 +65,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   };
 
   // `memory` outlives it.
-  HttpConnection(runtime::Loop& loop, asio::ip::tcp::socket socket, const Events& events,
+  HttpConnection(runtime::Loop& loop, std::shared_ptr<link::Channel> channel, const Events& events,
                  HttpAnswerMemory& memory);
   ~HttpConnection() { Release(); }
 
@@ -80,18 +82,25 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   bool reading() const { return state_ == State::kReading; }
   // Whether its answer is still to come.
   bool waits() const { return state_ == State::kAsked; }
+  // Whether it came by TLS, and then with a certificate of an authority that the server believes.
+  bool secure() const { return channel_->secure(); }
+  bool certified() const { return channel_->certified(); }
 
  private:
   enum class State { kReading, kAsked, kAnswering, kLingering, kEnded };
 
   void Read();
   void Took(size_t bytes);
+  // The next piece of the answer, and then the others.
+  void Send();
+  void FinishAnswer();
   // Until the other end has closed, so that no reset overtakes the answer.
   void Linger();
   // The answer is gone.
   void Release();
 
-  asio::ip::tcp::socket socket_;
+  runtime::Loop& loop_;
+  const std::shared_ptr<link::Channel> channel_;
   runtime::Timer deadline_;
   const Events& events_;
   preempt::HttpReader reader_;
@@ -99,8 +108,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   size_t received_ = 0;
   bool head_ = false;
   HttpAnswerMemory& memory_;
-  std::string answer_;
-  size_t taken_ = 0;  // of `memory_`
+  std::string answer_;  // as much of `memory_` is taken
+  size_t sent_ = 0;     // of it
   State state_ = State::kReading;
 };
 

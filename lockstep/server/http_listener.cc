@@ -66,6 +66,8 @@ class HttpListener::Impl {
     return runtime::ToString({.host = options_.listen.host, .port = acceptor_.address().port()});
   }
 
+  bool secure() const { return !options_.access.allows_plain; }
+
  private:
   using Connection = PageQueries::Connection;
 
@@ -77,7 +79,9 @@ class HttpListener::Impl {
     asio::error_code error;
     socket.assign(acceptor_.address().protocol(), fd, error);
     if (error) return;
-    auto connection = std::make_shared<HttpConnection>(loop_, std::move(socket), events_, memory_);
+    auto channel =
+        std::make_shared<link::Channel>(std::move(socket), options_.access.accept_secure);
+    auto connection = std::make_shared<HttpConnection>(loop_, std::move(channel), events_, memory_);
     connections_.push_back(connection);
     connection->Start();
   }
@@ -103,12 +107,16 @@ class HttpListener::Impl {
   // --- Requests ---
 
   void Take(const Connection& connection, const HttpConnection::Request& request) {
+    if (!connection->secure() && !options_.access.allows_plain) {
+      return connection->Answer(NeedsTls(request));
+    }
     if (request.method != "GET" && request.method != "HEAD") {
       return connection->Answer(
           HttpRefusal(405, "method_not_allowed", "only GET and HEAD are allowed"));
     }
     const std::string host = request.header("host");
-    if (!HostIsOurs(host, options_.names)) {
+    // Over TLS a browser has found the name that it calls in the server's certificate.
+    if (!connection->secure() && !HostIsOurs(host, options_.names)) {
       return connection->Answer(
           HttpRefusal(421, "host_refused",
                       absl::StrCat("this server does not answer to the name '", host.substr(0, 256),
@@ -117,7 +125,37 @@ class HttpListener::Impl {
     }
     const auto target = ParseHttpTarget(request.target);
     if (!target.ok()) return connection->Answer(RefusalOf(target.status()));
-    std::visit([&](auto ask) { queries_.Ask(connection, std::move(ask)); }, FindPage(*target));
+    HttpAsk ask = FindPage(*target);
+    if (absl::Status allowed = Check(connection, request, ask); !allowed.ok()) {
+      if (!std::holds_alternative<AskForReadiness>(ask)) {
+        return connection->Answer(RefusalOf(allowed));
+      }
+      ask = AskForReadiness{.reasons = false};
+    }
+    std::visit([&](auto page) { queries_.Ask(connection, std::move(page)); }, std::move(ask));
+  }
+
+  // Whether the caller may see that page.
+  absl::Status Check(const Connection& connection, const HttpConnection::Request& request,
+                     const HttpAsk& ask) const {
+    if (options_.access.admit == nullptr || std::holds_alternative<AskForLife>(ask)) {
+      return absl::OkStatus();
+    }
+    const std::string authorization = request.header("authorization");
+    const auto rights =
+        options_.access.admit({.token = BearerToken(authorization),
+                               .secure = connection->secure(),
+                               .certified = connection->certified(),
+                               .local = acceptor_.address().address().is_loopback()});
+    return rights.ok() ? CheckRights(*rights, ask) : rights.status();
+  }
+
+  // To a caller whose words others can read.
+  static HttpAnswer NeedsTls(const HttpConnection::Request& request) {
+    if (request.header("authorization").empty()) {
+      return HttpRefusal(400, "tls_required", "this address speaks TLS 1.3 only: use https://");
+    }
+    return HttpRefusal(400, "token_in_clear", kTokenInClear);
   }
 
   const Options options_;
@@ -142,5 +180,6 @@ absl::StatusOr<std::unique_ptr<HttpListener>> HttpListener::Listen(runtime::Loop
 HttpListener::HttpListener(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 HttpListener::~HttpListener() = default;
 std::string HttpListener::address() const { return impl_->address(); }
+bool HttpListener::secure() const { return impl_->secure(); }
 
 }  // namespace lockstep::server

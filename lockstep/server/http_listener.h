@@ -5,11 +5,14 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "lockstep/platform/link/channel.h"
+#include "lockstep/platform/link/rights.h"
 #include "lockstep/platform/runtime/address.h"
 #include "lockstep/platform/runtime/loop.h"
 #include "lockstep/platform/runtime/memory_account.h"
@@ -32,6 +35,25 @@ struct HttpSource {
       events;
   // Calls back on the loop when all that happened so far is durable, or can never be.
   std::function<void(Release)> when_durable;
+};
+
+// Who asks for a page, as far as the connection tells.
+struct HttpCaller {
+  std::string_view token;  // of the request; empty: none
+  bool secure = false;     // by TLS
+  bool certified = false;  // with a certificate of an authority that the server believes
+  bool local = false;      // from this host, by a user who may call here
+};
+
+// How callers connect, and what they may see. The functions are called on the listener's thread.
+struct HttpAccess {
+  // For connections that begin with TLS; null: there is none.
+  link::Channel::AcceptLayer accept_secure = nullptr;
+  // Others are answered, too; otherwise they are told that they need TLS.
+  bool allows_plain = true;
+  // UNAUTHENTICATED, with its reason: nothing but whether the server lives and is ready. Null:
+  // everybody may see everything.
+  std::function<absl::StatusOr<link::Rights>(const HttpCaller&)> admit = nullptr;
 };
 
 // /v1 shows only what is durable, as every answer of the server does. /metrics and the two health
@@ -57,6 +79,7 @@ class HttpListener {
     absl::Duration patience = absl::Seconds(5);
     // What answers hold until they are read is in this account, which outlives the listener.
     runtime::MemoryAccount* memory = nullptr;
+    HttpAccess access = {};
   };
 
   // Binds and serves at once; the loop may begin later. The loop outlives the listener, and what
@@ -69,6 +92,8 @@ class HttpListener {
 
   // With the port that was chosen for port 0.
   std::string address() const;
+  // Whether it answers nobody without TLS.
+  bool secure() const;
 
  private:
   class Impl;

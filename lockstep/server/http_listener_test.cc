@@ -39,8 +39,8 @@ class HttpListenerTest : public ::testing::Test {
     runner_.join();
   }
 
-  void Serve(absl::Duration patience = absl::Seconds(60),
-             runtime::MemoryAccount* memory = nullptr) {
+  void Serve(absl::Duration patience = absl::Seconds(60), runtime::MemoryAccount* memory = nullptr,
+             HttpAccess access = {}) {
     HttpSource source = {
         .view =
             [this](const std::string& job, HttpSource::Viewed viewed) {
@@ -79,7 +79,8 @@ class HttpListenerTest : public ::testing::Test {
                                          {.listen = {.host = "127.0.0.1", .port = 0},
                                           .names = {"coordinator.example"},
                                           .patience = patience,
-                                          .memory = memory},
+                                          .memory = memory,
+                                          .access = std::move(access)},
                                          std::move(source));
     ASSERT_TRUE(listener.ok()) << listener.status();
     listener_ = *std::move(listener);
@@ -308,6 +309,54 @@ TEST_F(HttpListenerTest, Finding04_ANameThatIsNotOursIsRefused) {
   for (const char* host : {"127.0.0.1:7070", "[::1]:7070", "localhost", "Coordinator.Example:1"}) {
     EXPECT_THAT(with(host), HasSubstr("200 OK")) << host;
   }
+}
+
+TEST_F(HttpListenerTest, WhatACallerSeesIsWhatItMayAsk) {
+  using wire::native::Role;
+  absl::StatusOr<link::Rights> rights;
+  Serve(absl::Seconds(60), nullptr, {.admit = [&](const HttpCaller& caller) {
+          EXPECT_EQ(caller.token, "of-somebody");
+          EXPECT_TRUE(caller.local);
+          EXPECT_FALSE(caller.secure);
+          return rights;
+        }});
+  const auto status = [&](const std::string& path) {
+    const std::string answer =
+        Ask("GET " + path + " HTTP/1.1\r\nAuthorization: Bearer of-somebody\r\n\r\n");
+    return answer.size() < 12 ? "" : answer.substr(9, 3);
+  };
+  const std::vector<std::string> of_all = {"/v1/status.json", "/v1/jobs.json", "/v1/events.json",
+                                           "/metrics"};
+  const std::vector<std::string> of_one = {
+      "/v1/status.json?job=digits",   "/v1/jobs.json?job=digits", "/v1/members.json?job=digits",
+      "/v1/barriers.json?job=digits", "/v1/why.json?job=digits",  "/v1/events.json?job=digits",
+      "/metrics?job=digits"};
+  const auto expect = [&](const std::vector<std::string>& paths, const std::string& code) {
+    for (const std::string& path : paths) EXPECT_EQ(status(path), code) << path;
+    EXPECT_EQ(status("/healthz"), "200");
+    EXPECT_EQ(status("/readyz"), "200");
+  };
+  for (const Role role : {Role::kObserve, Role::kOperate, Role::kTask, Role::kLaunch}) {
+    rights = link::Rights{.role = role};
+    expect(of_all, "200");
+    expect(of_one, "200");
+    rights = link::Rights{.role = role, .job = "digits"};
+    expect(of_all, "403");
+    expect(of_one, "200");
+    rights = link::Rights{.role = role, .job = "other"};
+    expect(of_one, "403");
+  }
+  rights = link::Rights{.role = Role::kUnspecified};
+  expect(of_all, "403");
+  rights = wire::native::WithReason(absl::UnauthenticatedError("no"), "token_invalid");
+  expect(of_all, "401");
+  expect(of_one, "401");
+  expect({"/v1/nothing.json"}, "401");
+  // Those who may see nothing are not told why the server is not ready.
+  loop_.Post([this] { not_ready_ = {"shutting down"}; });
+  EXPECT_THAT(Ask("GET /readyz HTTP/1.1\r\nAuthorization: Bearer of-somebody\r\n\r\n"),
+              ::testing::AllOf(HasSubstr("503 "), HasSubstr("not ready\n"),
+                               ::testing::Not(HasSubstr("shutting down"))));
 }
 
 TEST_F(HttpListenerTest, AnAddressIsHadByOneServer) {

@@ -6,6 +6,8 @@
 #include <variant>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "lockstep/platform/link/rights.h"
 #include "lockstep/server/http_request.h"
 #include "lockstep/server/server_view.h"
 #include "lockstep/wire/native/job_messages.h"
@@ -24,17 +26,28 @@ struct AskForEvents {
 // Whether the loop runs.
 struct AskForLife {};
 // Whether the server should be sent work now.
-struct AskForReadiness {};
+struct AskForReadiness {
+  bool reasons = true;  // says why not
+};
 
 // What there is to ask, or the answer when there is nothing.
 using HttpAsk = std::variant<HttpAnswer, AskForLife, AskForReadiness, AskForView, AskForEvents>;
 
 HttpAsk FindPage(const HttpTarget& target);
 
-// `not_ready`: why it should not.
-HttpAnswer ReadyPage(const std::vector<std::string>& not_ready);
+// Who may see a page is who may make the requests that would show the same (link::CheckRights).
+// PERMISSION_DENIED, `not_permitted`.
+absl::Status CheckRights(const link::Rights& rights, const HttpAsk& ask);
+
+// `not_ready`: why it should not; said with `reasons`.
+HttpAnswer ReadyPage(const std::vector<std::string>& not_ready, bool reasons);
 HttpAnswer EventsPage(const wire::native::WatchEventsReply& reply);
-// Of a status that an ask ended with: 404, 400 or 503 with its reason.
+// Said to callers who sent a token without TLS.
+inline constexpr char kTokenInClear[] =
+    "the request carried a token without TLS, so that others could read it: revoke it (run "
+    "`lockstep auth rotate` twice), and use https://";
+// Of a status that an ask ended with: 401 and 403 with how to authenticate, 404, 400 or 503; with
+// its reason.
 HttpAnswer RefusalOf(const absl::Status& status);
 // Text for people: a health page.
 HttpAnswer TextPage(int status, std::string text);

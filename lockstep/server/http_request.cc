@@ -19,9 +19,10 @@ namespace {
 using wire::native::Json;
 
 std::string_view PhraseOf(int status) {
-  constexpr std::array<std::pair<int, std::string_view>, 10> kPhrases = {
+  constexpr std::array<std::pair<int, std::string_view>, 11> kPhrases = {
       {{200, "OK"},
        {400, "Bad Request"},
+       {401, "Unauthorized"},
        {403, "Forbidden"},
        {404, "Not Found"},
        {405, "Method Not Allowed"},
@@ -67,6 +68,9 @@ std::string Encode(const HttpAnswer& answer, bool head) {
                       "\r\nContent-Type: ", answer.type, "\r\nContent-Length: ", answer.body.size(),
                       "\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n",
                       answer.status == 405 ? "Allow: GET, HEAD\r\n" : "",
+                      answer.challenge.empty()
+                          ? std::string()
+                          : absl::StrCat("WWW-Authenticate: ", answer.challenge, "\r\n"),
                       "Connection: close\r\n\r\n", head ? "" : answer.body);
 }
 
@@ -103,6 +107,17 @@ absl::StatusOr<HttpTarget> ParseHttpTarget(std::string_view target) {
     read.parameters[name] = std::move(value);
   }
   return read;
+}
+
+std::string_view BearerToken(std::string_view authorization) {
+  constexpr std::string_view kScheme = "bearer ";
+  const absl::string_view scheme(authorization.data(),
+                                 std::min(authorization.size(), kScheme.size()));
+  if (!absl::EqualsIgnoreCase(scheme, {kScheme.data(), kScheme.size()})) return {};
+  authorization.remove_prefix(kScheme.size());
+  const absl::string_view token =
+      absl::StripAsciiWhitespace({authorization.data(), authorization.size()});
+  return {token.data(), token.size()};
 }
 
 bool HostIsOurs(std::string_view host_header, const std::vector<std::string>& names) {

@@ -15,6 +15,7 @@ struct HttpAnswer {
   int status = 200;
   std::string type = "application/json";
   std::string body;
+  std::string challenge = {};  // how to authenticate (WWW-Authenticate); empty: it says nothing
 };
 
 // As it goes over the wire: one answer a connection, never cached. `head`: without the body.
@@ -33,6 +34,9 @@ struct HttpTarget {
 
 // "/path?a=b&c=d" with percent signs decoded. INVALID_ARGUMENT: it is none.
 absl::StatusOr<HttpTarget> ParseHttpTarget(std::string_view target);
+
+// Of a header `Authorization: Bearer TOKEN`; empty: it has none.
+std::string_view BearerToken(std::string_view authorization);
 
 // Whether a page may be shown to a browser that says it calls this host. Numbers of addresses,
 // "localhost" and the names given are; another name is somebody's who has a web page and points his

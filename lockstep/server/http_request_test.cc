@@ -32,5 +32,21 @@ TEST(HttpRequest, Finding04_HostsAreNumbersOrNamesThatWereGiven) {
   }
 }
 
+TEST(HttpRequest, BearerTokensAreFound) {
+  EXPECT_EQ(BearerToken("Bearer abc"), "abc");
+  EXPECT_EQ(BearerToken("bEARER   abc "), "abc");
+  for (const char* none : {"", "Bearer", "Bearer ", "Basic abc", "Bearerabc", "abc"}) {
+    EXPECT_EQ(BearerToken(none), "") << none;
+  }
+}
+
+TEST(HttpRequest, AnAnswerSaysHowToAuthenticateWhereThatHelps) {
+  const HttpAnswer plain = {.status = 401, .body = "x"};
+  EXPECT_EQ(Encode(plain, false).find("WWW-Authenticate"), std::string::npos);
+  const HttpAnswer challenge = {.status = 401, .body = "x", .challenge = "Bearer"};
+  EXPECT_NE(Encode(challenge, false).find("401 Unauthorized\r\n"), std::string::npos);
+  EXPECT_NE(Encode(challenge, true).find("\r\nWWW-Authenticate: Bearer\r\n"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace lockstep::server

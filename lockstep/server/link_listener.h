@@ -51,6 +51,9 @@ class LinkListener {
   absl::StatusOr<wire::native::CreateTaskTokenReply> CreateTaskToken(const std::string& job,
                                                                      absl::Time until) const;
   size_t connections() const { return link_->connections(); }
+  // By which clients know the server, and it knows them; for other listeners.
+  const std::shared_ptr<ServerCertificate>& certificate() const { return certificate_; }
+  const std::shared_ptr<Admission>& admission() const { return admission_; }
 
   // As link::Server.
   void Close(link::LinkId link, absl::Status why, std::string_view farewell_reason) {

@@ -67,9 +67,12 @@ double OldestHeartbeat(const JobStatus& job) {
   return Seconds(oldest);
 }
 
-void AddServer(prometheus::Registry& registry, const ServerView& view) {
+void AddVersion(prometheus::Registry& registry, const ServerView& view) {
   Gauges(registry, "lockstep_build_info", "1; the label says which version runs.")
       .Set({{"version", view.status.server.version}}, 1);
+}
+
+void AddServer(prometheus::Registry& registry, const ServerView& view) {
   Gauges(registry, "lockstep_uptime_seconds", "Since the server was started.")
       .Set({}, Seconds(view.status.server.started_ago_us));
   Gauges(registry, "lockstep_ready", "1 when /readyz says so, else 0.")
@@ -242,6 +245,13 @@ void AddTorchStores(prometheus::Registry& registry, const ServerView& view) {
   }
 }
 
+void AddOfEachJob(prometheus::Registry& registry, const ServerView& view) {
+  AddJobs(registry, view);
+  AddPreemptions(registry, view);
+  AddRendezvous(registry, view);
+  AddTorchStores(registry, view);
+}
+
 // No label grows with iterations, workers or consumers: `lockstep data` has them one by one.
 void AddData(prometheus::Registry& registry, const ServerView& view) {
   const wire::native::DataStatusReply& status = view.data.status;
@@ -300,12 +310,17 @@ void AddData(prometheus::Registry& registry, const ServerView& view) {
 std::string MetricsText(const ServerView& view) {
   // Made anew each time: nothing is left of a job that is gone.
   prometheus::Registry registry;
+  AddVersion(registry, view);
   AddServer(registry, view);
-  AddJobs(registry, view);
-  AddPreemptions(registry, view);
-  AddRendezvous(registry, view);
-  AddTorchStores(registry, view);
+  AddOfEachJob(registry, view);
   AddData(registry, view);
+  return prometheus::TextSerializer().Serialize(registry.Collect());
+}
+
+std::string JobMetricsText(const ServerView& view) {
+  prometheus::Registry registry;
+  AddVersion(registry, view);
+  AddOfEachJob(registry, view);
   return prometheus::TextSerializer().Serialize(registry.Collect());
 }
 

@@ -141,6 +141,20 @@ TEST(Metrics, TellOfTorchsStores) {
   EXPECT_THAT(text, Not(HasSubstr("command=\"ping\""))) << "only those that came";
 }
 
+TEST(Metrics, OfOneJobLeaveOutWhatAddsUpAll) {
+  ServerView view;
+  view.status.server.version = "1.2";
+  view.status.jobs = {{.job = "digits"}};
+  view.counts.resize(1);
+  const std::string text = JobMetricsText(view);
+  EXPECT_THAT(text, HasSubstr("lockstep_build_info{version=\"1.2\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("lockstep_job_size{job=\"digits\"}"));
+  for (const char* name : {"lockstep_jobs", "lockstep_links", "lockstep_requests_total",
+                           "lockstep_data_", "lockstep_uptime", "lockstep_memory"}) {
+    EXPECT_THAT(text, Not(HasSubstr(name))) << name;
+  }
+}
+
 TEST(Metrics, SayWhenTheServerIsNotReady) {
   ServerView view;
   view.not_ready = {"the server is shutting down"};

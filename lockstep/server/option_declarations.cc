@@ -37,12 +37,15 @@ void DeclareAddresses(DeclaredOptions& declared) {
       .Common();
   table
       .Text("http", &declared.http, "HOST:PORT",
-            "Address for /healthz, /readyz, /metrics and /v1/*.json. Empty: no HTTP.")
+            "Address for /healthz, /readyz, /metrics and /v1/*.json. Empty: no HTTP. Where other "
+            "hosts "
+            "can reach it, it needs --auth, speaks TLS only, and requires a token "
+            "(docs/security.md).")
       .Common();
   table.List("http-host", &options.http_names, "NAME",
-             "Accept HTTP requests that call this host NAME, besides IP addresses, localhost and "
-             "the name in --http. All other names are refused, so that a web page cannot reach "
-             "the server through a DNS name of its own.");
+             "Accept HTTP requests without TLS that call this host NAME, besides IP addresses, "
+             "localhost and the name in --http. All other names are refused, so that a web page "
+             "cannot reach the server through a DNS name of its own.");
 }
 
 void DeclareAccess(DeclaredOptions& declared) {
@@ -72,7 +75,8 @@ void DeclareAccess(DeclaredOptions& declared) {
              "key is in the --tls-cert file.");
   table.Text("client-ca", &options.certificate.client_authorities, "FILE",
              "Require TLS clients to present a certificate signed by a certificate authority (CA) "
-             "in this PEM file.");
+             "in this PEM file. Over HTTP such a certificate is not required; it stands for a "
+             "token of the role observe.");
   table
       .Switch("insecure-network", &options.insecure_network,
               "Allow addresses that other hosts can reach, and require neither TLS nor tokens: "
@@ -88,8 +92,9 @@ void DeclareAccess(DeclaredOptions& declared) {
                "can neither authenticate nor encrypt: anyone who reaches such a port can read and "
                "change the job.");
   table.Switch("insecure-http-network", &options.insecure_http_network,
-               "Allow an --http address that other hosts can reach: anyone who reaches it can read "
-               "status, events and metrics of all jobs.");
+               "Allow an --http address that other hosts can reach, and require neither TLS nor "
+               "tokens there: anyone who reaches it can read status, events and metrics of all "
+               "jobs.");
 }
 
 void DeclareFilesAndLog(DeclaredOptions& declared) {

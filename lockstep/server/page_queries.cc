@@ -140,11 +140,11 @@ void PageQueries::Ask(const Connection& connection, AskForView ask) {
       std::move(ask.page));
 }
 
-void PageQueries::Ask(const Connection& connection, AskForReadiness) {
+void PageQueries::Ask(const Connection& connection, AskForReadiness readiness) {
   using Reasons = std::vector<std::string>;
   AskInTurn<Reasons>(
       connection, false, [source = source_](Told<Reasons> told) { told(source->not_ready()); },
-      ReadyPage);
+      [readiness](const Reasons& reasons) { return ReadyPage(reasons, readiness.reasons); });
 }
 
 void PageQueries::Ask(const Connection& connection, AskForEvents ask) {

@@ -15,6 +15,7 @@
 #include "lockstep/platform/runtime/host.h"
 #include "lockstep/platform/runtime/loopback.h"
 #include "lockstep/platform/runtime/reached_at.h"
+#include "lockstep/server/http_admission.h"
 #include "lockstep/server/listen_address.h"
 #include "lockstep/server/native_requests.h"
 #include "lockstep/server/saved_state.h"
@@ -344,13 +345,8 @@ absl::Status Server::StartHttp() {
   feed_.Tell(wire::native::EventKind::kServerStarted,
              absl::StrCat("lockstep-server ", LOCKSTEP_VERSION, " serves at ", link_->address()));
   if (!options_.http) return absl::OkStatus();
-  if (!options_.insecure_network && !options_.insecure_http_network) {
-    absl::Status status =
-        runtime::CheckLoopback(loop_.io(), *options_.http, "--insecure-http-network");
-    if (!status.ok()) {
-      return absl::FailedPreconditionError(absl::StrCat("--http ", std::string(status.message())));
-    }
-  }
+  auto access = AccessOfHttp(loop_.io(), options_, *link_);
+  if (!access.ok()) return access.status();
   HttpSource source = {
       .view = [this](const std::string& job,
                      HttpSource::Viewed viewed) { View(job, std::move(viewed)); },
@@ -364,6 +360,7 @@ absl::Status Server::StartHttp() {
   HttpListener::Options listener{
       .listen = *options_.http, .names = options_.http_names, .allowed = options_.allowed};
   listener.memory = &memory_;
+  listener.access = *std::move(access);
   listener.names.push_back(options_.http->host);
   auto http = HttpListener::Listen(loop_, std::move(listener), std::move(source));
   if (!http.ok()) {
@@ -389,7 +386,10 @@ std::vector<std::string> Server::AddressLines() const {
                           job->name(), store));
     }
   }
-  if (http_) lines.push_back(absl::StrFormat("http://%s/metrics", http_->address()));
+  if (http_) {
+    lines.push_back(
+        absl::StrFormat("%s://%s/metrics", http_->secure() ? "https" : "http", http_->address()));
+  }
   return lines;
 }
 

@@ -98,11 +98,21 @@ absl::Status ServerCertificate::Use(const tls::Identity& identity,
                                     const std::string& client_authorities) {
   auto context = tls::ServerContext::Make(tls::LinkedOpenSsl(), identity, client_authorities);
   if (!context.ok()) return context.status();
+  auto http_context = tls::ServerContext::Make(tls::LinkedOpenSsl(), identity, client_authorities,
+                                               tls::Serves::kHttp);
+  if (!http_context.ok()) return http_context.status();
   auto fingerprint = tls::FingerprintOfLast(identity.certificates);
   if (!fingerprint.ok()) return fingerprint.status();
   context_ = *std::move(context);
   fingerprint_ = *std::move(fingerprint);
+  const MutexLock lock(mutex_);
+  http_context_ = *std::move(http_context);
   return absl::OkStatus();
+}
+
+std::unique_ptr<runtime::SecureLayer> ServerCertificate::AcceptHttp() const {
+  const MutexLock lock(mutex_);
+  return http_context_->Accept();
 }
 
 void ServerCertificate::LookAtFiles() {

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "lockstep/base/mutex.h"
 #include "lockstep/platform/runtime/loop.h"
 #include "lockstep/platform/runtime/secret_file.h"
 #include "lockstep/platform/runtime/secure_layer.h"
@@ -19,7 +20,8 @@ namespace lockstep::server {
 // Files are read again when they have changed; what is wrong with the new ones is logged, and the
 // old ones hold. Connections that are open stay.
 //
-// Threads: loop-confined; made and destroyed while the loop does not run, too.
+// Threads: loop-confined; made and destroyed while the loop does not run, too. `AcceptHttp` is
+// thread-safe.
 class ServerCertificate {
  public:
   using Log = std::function<void(std::string)>;
@@ -34,6 +36,8 @@ class ServerCertificate {
 
   // The server's end of a new connection.
   std::unique_ptr<runtime::SecureLayer> Accept() const { return context_->Accept(); }
+  // The same of a connection of the HTTP listener.
+  std::unique_ptr<runtime::SecureLayer> AcceptHttp() const;
   // SHA-256 of the last certificate that is sent, an authority's if there is one: it is still right
   // when the server has got a new certificate of that authority.
   const std::string& fingerprint() const { return fingerprint_; }
@@ -52,6 +56,8 @@ class ServerCertificate {
   const Log log_;
   std::vector<runtime::FileState> states_;  // of the files, when they were last looked at
   std::shared_ptr<const tls::ServerContext> context_;
+  mutable Mutex mutex_;
+  std::shared_ptr<const tls::ServerContext> http_context_ ABSL_GUARDED_BY(mutex_);
   std::string fingerprint_;
   runtime::Timer timer_;
 };

@@ -101,6 +101,7 @@ TEST_F(ServerCertificateTest, OneThatCannotBeUsedIsNamedAndTheOldOneHolds) {
   EXPECT_THAT(log_, ElementsAre(HasSubstr("the old one remains in use")));
   EXPECT_EQ((*certificate)->fingerprint(), *tls::FingerprintOf(identity.certificates));
   EXPECT_NE((*certificate)->Accept(), nullptr);
+  EXPECT_NE((*certificate)->AcceptHttp(), nullptr);
 }
 
 TEST_F(ServerCertificateTest, SaysWhichFileIsWrong) {

@@ -73,6 +73,21 @@ def lockstep(*words):
                           check=True, timeout=DEADLINE_S).stdout
 
 
+# What a program of any language does with the page of a server: AUTHORITY URL [TOKEN-FILE].
+GET_PAGE = """
+import ssl, sys, urllib.error, urllib.request
+authority, url, *token = sys.argv[1:]
+asked = urllib.request.Request(url)
+if token:
+    asked.add_header("Authorization", "Bearer " + open(token[0]).read().strip())
+try:
+    context = ssl.create_default_context(cafile=authority)
+    print(200, urllib.request.urlopen(asked, timeout=60, context=context).read().decode())
+except urllib.error.HTTPError as error:
+    print(error.code, error.read().decode())
+"""
+
+
 class Cluster:
     """A server at the head, and tokens for it."""
 
@@ -89,7 +104,8 @@ class Cluster:
         ready = self.folder / "ready.json"
         self.server = self.hosts["head"].run(
             LOCKSTEP, "serve", "--listen", self.address, "--auth", self.auth, "--state",
-            self.folder / "state", "--ready-file", ready, "--job", f"{JOB}=2", "--job", "other=1")
+            self.folder / "state", "--ready-file", ready, "--job", f"{JOB}=2", "--job", "other=1",
+            "--http", f"{self.hosts['head'].address}:9070")
         deadline = time.monotonic() + DEADLINE_S
         while not ready.exists() or json.loads(ready.read_text())["pid"] != self.server.pid:
             assert time.monotonic() < deadline and self.server.process.poll() is None, \
@@ -319,6 +335,33 @@ def test_roles_hold_across_hosts(cluster):
     code, said = cluster.ask("one", "status", token=observe)
     assert code != 0 and "name it" in said
     assert cluster.ask("one", "status", token=cluster.token("operator", job=""))[0] == 0
+
+
+def test_http_shows_other_hosts_what_their_tokens_allow(cluster):
+    def get(host, path, token=None, scheme="https"):
+        asked = cluster.hosts[host].run(
+            PYTHON, "-c", GET_PAGE, cluster.auth / "ca.pem",
+            f"{scheme}://{cluster.hosts['head'].address}:9070{path}", *([token] if token else []))
+        assert asked.end() == 0, asked.lines
+        status, _, text = "\n".join(asked.out).partition(" ")
+        return int(status), text
+
+    with Capture(cluster.hosts["head"]) as captured:
+        assert get("stranger", "/healthz") == (200, "ok\n")
+        for path in ("/metrics", "/v1/status.json", f"/v1/why.json?job={JOB}"):
+            code, text = get("stranger", path)
+            assert code == 401 and JOB not in text
+        code, text = get("stranger", "/metrics", scheme="http")
+        assert code == 400 and "tls_required" in text
+        token = cluster.token("observe")
+        code, text = get("one", f"/metrics?job={JOB}", token)
+        assert code == 200 and f'job="{JOB}"' in text and "other" not in text
+        assert get("one", "/metrics", token)[0] == 403
+        assert get("one", "/v1/status.json?job=other", token)[0] == 403
+        assert get("one", "/metrics", cluster.token("observe", job=""))[0] == 200
+    assert b"https" in captured.bytes  # of the refusal in clear: there was something to read
+    assert token.read_text().strip().encode() not in captured.bytes
+    assert JOB.encode() not in bytes(captured.bytes)
 
 
 def test_a_token_file_that_others_can_read_is_refused(cluster):

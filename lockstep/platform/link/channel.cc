@@ -86,27 +86,27 @@ void Channel::AwaitSocket(const std::array<asio::mutable_buffer, 2>& rooms, Done
                      });
 }
 
+bool Channel::SeeFirst(asio::error_code& error) {
+  char first = 0;
+  if (socket_.receive(asio::buffer(&first, 1), asio::ip::tcp::socket::message_peek, error) == 0) {
+    return false;
+  }
+  const AcceptLayer accept = std::exchange(accept_, nullptr);
+  if (first == runtime::kTlsFirstByte) layer_ = accept();
+  return true;
+}
+
 bool Channel::ReadOnce(const std::array<asio::mutable_buffer, 2>& rooms, Outcome& outcome) {
+  if (accept_ != nullptr && !SeeFirst(outcome.error)) return !WouldBlock(outcome.error);
+  if (layer_ == nullptr) {
+    outcome.bytes = socket_.read_some(rooms, outcome.error);
+    return !WouldBlock(outcome.error);
+  }
   std::array<char, kReadBytes> encrypted;  // not kept: thousands of connections may be idle
   const size_t bytes = socket_.read_some(asio::buffer(encrypted), outcome.error);
   if (WouldBlock(outcome.error)) return false;
   if (outcome.error) return true;
-  const std::string_view read(encrypted.data(), bytes);
-  if (accept_ != nullptr) {
-    const AcceptLayer accept = std::exchange(accept_, nullptr);
-    if (read.front() == runtime::kTlsFirstByte) layer_ = accept();
-    if (layer_ == nullptr) {
-      // No TLS: these are clear bytes already. A first read is a hello at most, and has room.
-      const size_t copied = asio::buffer_copy(rooms, asio::buffer(read.data(), read.size()));
-      if (copied < bytes) {
-        outcome = Fail(absl::InvalidArgumentError("more than a hello came at once"));
-      } else {
-        outcome.bytes = copied;
-      }
-      return true;
-    }
-  }
-  const absl::Status received = layer_->Receive(read);
+  const absl::Status received = layer_->Receive({encrypted.data(), bytes});
   // The other end is told of an error, too.
   Flush();
   if (!received.ok()) {

@@ -67,6 +67,8 @@ class Channel : public std::enable_shared_from_this<Channel> {
   void Close();
 
   bool secure() const { return layer_ != nullptr; }
+  // As runtime::SecureLayer; false without TLS.
+  bool certified() const { return layer_ != nullptr && layer_->certified(); }
   // Why TLS failed; OK otherwise.
   const absl::Status& why() const { return why_; }
   // What it holds beside the object and the socket.
@@ -81,6 +83,8 @@ class Channel : public std::enable_shared_from_this<Channel> {
     size_t bytes = 0;
   };
   bool ReadOnce(const std::array<asio::mutable_buffer, 2>& rooms, Outcome& outcome);
+  // Of the accepting end: whether the first byte has come, by which it knows what it got.
+  bool SeeFirst(asio::error_code& error);
   bool Clear(const std::array<asio::mutable_buffer, 2>& rooms, Outcome& outcome);
   void AwaitSocket(const std::array<asio::mutable_buffer, 2>& rooms, Done done);
   Outcome Fail(absl::Status why);

@@ -40,6 +40,8 @@ class SecureLayer {
 
   virtual bool established() const = 0;  // the handshake is done
   virtual bool ended() const = 0;        // the other end said that nothing more comes
+  // Of the accepting end: the other has a certificate of an authority that this one believes.
+  virtual bool certified() const = 0;
 };
 
 // What one costs beside the bytes it holds, about.

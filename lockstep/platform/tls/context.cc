@@ -11,7 +11,6 @@
 #include "lockstep/base/check.h"
 #include "lockstep/platform/tls/errors.h"
 #include "lockstep/platform/tls/pem.h"
-#include "lockstep/platform/tls/tls_layer.h"
 
 namespace lockstep::tls {
 namespace {
@@ -45,6 +44,22 @@ absl::Status Believe(const OpenSsl& openssl, SSL_CTX* context, const std::string
   return absl::OkStatus();
 }
 
+const Protocol& ProtocolOf(Serves serves) { return serves == Serves::kHttp ? kHttp : kLink; }
+
+int SelectProtocol(SSL*, const unsigned char** chosen, unsigned char* chosen_bytes,
+                   const unsigned char* offered, unsigned int offered_bytes, void* served) {
+  const auto& protocol = *static_cast<const Protocol*>(served);
+  for (unsigned int at = 0; at < offered_bytes; at += offered[at] + 1u) {
+    const unsigned int bytes = offered[at] + 1u;
+    if (at + bytes > offered_bytes) break;
+    if (bytes != protocol.bytes || std::memcmp(offered + at, protocol.name, bytes) != 0) continue;
+    *chosen = offered + at + 1;
+    *chosen_bytes = offered[at];
+    return SSL_TLSEXT_ERR_OK;
+  }
+  return SSL_TLSEXT_ERR_ALERT_FATAL;
+}
+
 int VerifyServer(X509_STORE_CTX* chain, void* context) {
   return static_cast<const ClientContext*>(context)->Verify(chain);
 }
@@ -72,38 +87,31 @@ absl::StatusOr<ContextPtr> NewContext(const OpenSsl& openssl, const SSL_METHOD* 
   return absl::InternalError(TakeErrors(openssl, "no elliptic curve for TLS"));
 }
 
-int SelectProtocol(SSL*, const unsigned char** chosen, unsigned char* chosen_bytes,
-                   const unsigned char* offered, unsigned int offered_bytes, void*) {
-  for (unsigned int at = 0; at < offered_bytes; at += offered[at] + 1u) {
-    const unsigned int bytes = offered[at] + 1u;
-    if (at + bytes > offered_bytes) break;
-    if (bytes != kProtocolBytes || std::memcmp(offered + at, kProtocol, bytes) != 0) continue;
-    *chosen = offered + at + 1;
-    *chosen_bytes = offered[at];
-    return SSL_TLSEXT_ERR_OK;
-  }
-  return SSL_TLSEXT_ERR_ALERT_FATAL;
+void TakeOnly(const OpenSsl& openssl, SSL_CTX* context, const Protocol& protocol) {
+  openssl.SSL_CTX_set_alpn_select_cb(context, &SelectProtocol, const_cast<Protocol*>(&protocol));
 }
 
 absl::StatusOr<std::shared_ptr<const ServerContext>> ServerContext::Make(
-    const OpenSsl& openssl, const Identity& identity, const std::string& client_authorities) {
+    const OpenSsl& openssl, const Identity& identity, const std::string& client_authorities,
+    Serves serves) {
   auto context = NewContext(openssl, openssl.TLS_server_method());
   if (!context.ok()) return context.status();
   openssl.SSL_CTX_set_num_tickets(context->get(), 0);
-  openssl.SSL_CTX_set_alpn_select_cb(context->get(), &SelectProtocol, nullptr);
+  TakeOnly(openssl, context->get(), ProtocolOf(serves));
   if (absl::Status used = Use(openssl, context->get(), identity); !used.ok()) return used;
   if (!client_authorities.empty()) {
     absl::Status believed = Believe(openssl, context->get(), client_authorities);
     if (!believed.ok()) return believed;
-    openssl.SSL_CTX_set_verify(context->get(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
-                               nullptr);
+    const int required = serves == Serves::kHttp ? 0 : SSL_VERIFY_FAIL_IF_NO_PEER_CERT;
+    openssl.SSL_CTX_set_verify(context->get(), SSL_VERIFY_PEER | required, nullptr);
   }
-  return std::shared_ptr<const ServerContext>(new ServerContext(*std::move(context)));
+  return std::shared_ptr<const ServerContext>(new ServerContext(*std::move(context), serves));
 }
 
 std::unique_ptr<runtime::SecureLayer> ServerContext::Accept() const {
   const OpenSsl& openssl = *context_.get_deleter().openssl;
-  return std::make_unique<TlsLayer>(openssl, context_.get(), TlsLayer::Side::kServer, nullptr);
+  return std::make_unique<TlsLayer>(openssl, context_.get(), TlsLayer::Side::kServer,
+                                    ProtocolOf(serves_), nullptr);
 }
 
 absl::StatusOr<std::shared_ptr<const ClientContext>> ClientContext::Make(const OpenSsl& openssl,
@@ -115,7 +123,7 @@ absl::StatusOr<std::shared_ptr<const ClientContext>> ClientContext::Make(const O
   if (!context.ok()) return context.status();
   made->context_ = *std::move(context);
   SSL_CTX* const raw = made->context_.get();
-  openssl.SSL_CTX_set_alpn_protos(raw, kProtocol, kProtocolBytes);
+  openssl.SSL_CTX_set_alpn_protos(raw, kLink.name, kLink.bytes);
   openssl.SSL_CTX_set_verify(raw, SSL_VERIFY_PEER, nullptr);
   openssl.SSL_CTX_set_cert_verify_callback(raw, &VerifyServer, made.get());
   if (!made->expected_.authorities.empty()) {
@@ -132,7 +140,8 @@ std::unique_ptr<runtime::SecureLayer> ClientContext::Call(
     std::shared_ptr<const ClientContext> context) {
   const OpenSsl& openssl = context->openssl_;
   SSL_CTX* const raw = context->context_.get();
-  return std::make_unique<TlsLayer>(openssl, raw, TlsLayer::Side::kClient, std::move(context));
+  return std::make_unique<TlsLayer>(openssl, raw, TlsLayer::Side::kClient, kLink,
+                                    std::move(context));
 }
 
 bool ClientContext::HasFingerprint(X509* certificate) const {

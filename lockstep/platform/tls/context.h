@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "lockstep/platform/runtime/secure_layer.h"
 #include "lockstep/platform/tls/openssl.h"
+#include "lockstep/platform/tls/tls_layer.h"
 
 namespace lockstep::tls {
 
@@ -25,10 +26,12 @@ using ContextPtr = std::unique_ptr<SSL_CTX, FreeContext>;
 
 // What contexts of all kinds have: TLS 1.3 only, no tickets, elliptic curves that are quick.
 absl::StatusOr<ContextPtr> NewContext(const OpenSsl& openssl, const SSL_METHOD* method);
-// Of a server, for SSL_CTX_set_alpn_select_cb: takes our protocol if the client offers it, and
-// nothing else.
-int SelectProtocol(SSL*, const unsigned char** chosen, unsigned char* chosen_bytes,
-                   const unsigned char* offered, unsigned int offered_bytes, void*);
+// Of a server: `protocol`, which outlives it, is taken if the client offers it, and nothing else.
+void TakeOnly(const OpenSsl& openssl, SSL_CTX* context, const Protocol& protocol);
+
+// What a server's connections are for. A client of HTTP is asked for a certificate where there are
+// authorities, and may come without one: it may have a token.
+enum class Serves { kLink, kHttp };
 
 // Of a server: TLS 1.3 only, no early data, no resumption: a whole handshake costs both ends
 // together less than two milliseconds (bench/tls.py), and a ticket would be one more secret.
@@ -39,14 +42,17 @@ class ServerContext {
   // `client_authorities`: PEM; whose certificates clients must have; empty: clients need none.
   // INVALID_ARGUMENT says which of the texts is wrong.
   static absl::StatusOr<std::shared_ptr<const ServerContext>> Make(
-      const OpenSsl& openssl, const Identity& identity, const std::string& client_authorities);
+      const OpenSsl& openssl, const Identity& identity, const std::string& client_authorities,
+      Serves serves = Serves::kLink);
 
   // The accepting end of a new connection.
   std::unique_ptr<runtime::SecureLayer> Accept() const;
 
  private:
-  explicit ServerContext(ContextPtr context) : context_(std::move(context)) {}
+  ServerContext(ContextPtr context, Serves serves)
+      : context_(std::move(context)), serves_(serves) {}
   ContextPtr context_;
+  const Serves serves_;
 };
 
 // Whom a client takes for the server. At least one of the first two is there.

@@ -36,6 +36,7 @@
   X(SSL_do_handshake)                 \
   X(SSL_get0_alpn_selected)           \
   X(SSL_get_SSL_CTX)                  \
+  X(SSL_get0_verified_chain)          \
   X(SSL_free)                         \
   X(SSL_get_error)                    \
   X(SSL_is_init_finished)             \

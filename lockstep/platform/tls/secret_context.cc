@@ -72,14 +72,14 @@ absl::StatusOr<std::unique_ptr<runtime::SecureLayer>> SecretContext::Open(const 
   if (calls) {
     // A server with a certificate, and without the secret, is none of ours.
     openssl.SSL_CTX_set_verify(raw, SSL_VERIFY_PEER, nullptr);
-    openssl.SSL_CTX_set_alpn_protos(raw, kProtocol, kProtocolBytes);
+    openssl.SSL_CTX_set_alpn_protos(raw, kLink.name, kLink.bytes);
     openssl.SSL_CTX_set_psk_client_callback(raw, &OfCaller);
   } else {
     openssl.SSL_CTX_set_num_tickets(raw, 0);
-    openssl.SSL_CTX_set_alpn_select_cb(raw, &SelectProtocol, nullptr);
+    TakeOnly(openssl, raw, kLink);
     openssl.SSL_CTX_set_psk_server_callback(raw, &OfAccepter);
   }
-  return std::make_unique<TlsLayer>(openssl, raw, side, std::move(made));
+  return std::make_unique<TlsLayer>(openssl, raw, side, kLink, std::move(made));
 }
 
 }  // namespace lockstep::tls

@@ -23,9 +23,12 @@ bool IsAboutIdentity(const std::string& text) {
 
 }  // namespace
 
-TlsLayer::TlsLayer(const OpenSsl& openssl, SSL_CTX* context, Side side,
+TlsLayer::TlsLayer(const OpenSsl& openssl, SSL_CTX* context, Side side, const Protocol& protocol,
                    std::shared_ptr<const void> keeps)
-    : openssl_(openssl), keeps_(std::move(keeps)), ssl_(openssl.SSL_new(context)) {
+    : openssl_(openssl),
+      protocol_(protocol),
+      keeps_(std::move(keeps)),
+      ssl_(openssl.SSL_new(context)) {
   in_ = openssl_.BIO_new(openssl_.BIO_s_mem());
   out_ = openssl_.BIO_new(openssl_.BIO_s_mem());
   if (ssl_ == nullptr || in_ == nullptr || out_ == nullptr) {
@@ -72,14 +75,27 @@ absl::Status TlsLayer::Shake() {
   openssl_.ERR_clear_error();
   const int result = openssl_.SSL_do_handshake(ssl_);
   if (result != 1) return Outcome(result);
-  const unsigned char* protocol = nullptr;
-  unsigned int bytes = 0;
-  openssl_.SSL_get0_alpn_selected(ssl_, &protocol, &bytes);
-  if (bytes != kProtocolBytes - 1 || std::memcmp(protocol, kProtocol + 1, bytes) != 0) {
+  if (!Agrees()) {
     return failed_ = absl::InvalidArgumentError("the other end speaks another protocol over TLS");
   }
   established_ = true;
   return Encrypt(std::exchange(early_, {}));
+}
+
+bool TlsLayer::Agrees() const {
+  const unsigned char* name = nullptr;
+  unsigned int bytes = 0;
+  openssl_.SSL_get0_alpn_selected(ssl_, &name, &bytes);
+  if (bytes == 0) return protocol_.may_be_unnamed;
+  return bytes == protocol_.bytes - 1 && std::memcmp(name, protocol_.name + 1, bytes) == 0;
+}
+
+bool TlsLayer::certified() const {
+  if (!established_ || !failed_.ok()) return false;
+  // There is a chain only where a certificate came; one that is not right ends the handshake.
+  const STACK_OF(X509)* const chain = openssl_.SSL_get0_verified_chain(ssl_);
+  return chain != nullptr &&
+         openssl_.OPENSSL_sk_num(reinterpret_cast<const OPENSSL_STACK*>(chain)) > 0;
 }
 
 absl::Status TlsLayer::Receive(std::string_view encrypted) {

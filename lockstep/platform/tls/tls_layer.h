@@ -9,11 +9,18 @@
 
 namespace lockstep::tls {
 
-// Both ends must name it in the handshake (ALPN), so that no other protocol's server or client is
-// taken for ours: its length, and its name.
-inline constexpr unsigned char kProtocol[] = "\x0alockstep/1";
-inline constexpr unsigned int kProtocolBytes = sizeof(kProtocol) - 1;
-static_assert(kProtocol[0] == kProtocolBytes - 1);
+// What is spoken above TLS, as both ends name it in the handshake (ALPN), so that no other
+// protocol's server or client is taken for ours.
+struct Protocol {
+  const unsigned char* name;  // its length, and its letters
+  unsigned int bytes;         // of both
+  bool may_be_unnamed;        // by an end that knows nothing of ALPN
+};
+inline constexpr unsigned char kLinkName[] = "\x0alockstep/1";
+inline constexpr Protocol kLink = {kLinkName, sizeof(kLinkName) - 1, false};
+inline constexpr unsigned char kHttpName[] = "\x08http/1.1";
+inline constexpr Protocol kHttp = {kHttpName, sizeof(kHttpName) - 1, true};
+static_assert(kLinkName[0] == kLink.bytes - 1 && kHttpName[0] == kHttp.bytes - 1);
 
 // Threads: thread-compatible. Bounds: as SecureLayer; what is written before the handshake is done
 // is bounded by its owner, who has only a hello to say then.
@@ -21,8 +28,9 @@ class TlsLayer final : public runtime::SecureLayer {
  public:
   enum class Side { kClient, kServer };
 
-  // `keeps`: lives as long as this; may be null.
-  TlsLayer(const OpenSsl& openssl, SSL_CTX* context, Side side, std::shared_ptr<const void> keeps);
+  // `protocol` outlives it. `keeps`: lives as long as this; may be null.
+  TlsLayer(const OpenSsl& openssl, SSL_CTX* context, Side side, const Protocol& protocol,
+           std::shared_ptr<const void> keeps);
   ~TlsLayer() override;
   TlsLayer(const TlsLayer&) = delete;
   TlsLayer& operator=(const TlsLayer&) = delete;
@@ -34,14 +42,18 @@ class TlsLayer final : public runtime::SecureLayer {
 
   bool established() const override { return established_; }
   bool ended() const override { return ended_; }
+  bool certified() const override;
 
  private:
   absl::Status Shake();
+  // Whether the ends agree on what they speak.
+  bool Agrees() const;
   absl::Status Encrypt(std::string_view clear);
   // What the call that returned `result` failed with; OK: it needs more bytes.
   absl::Status Outcome(int result);
 
   const OpenSsl& openssl_;
+  const Protocol& protocol_;
   const std::shared_ptr<const void> keeps_;
   SSL* ssl_;           // null: there was no memory
   BIO* in_ = nullptr;  // owned by ssl_, as out_

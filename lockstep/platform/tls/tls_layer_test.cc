@@ -10,6 +10,7 @@
 #include "gtest/gtest.h"
 #include "lockstep/platform/tls/certificates.h"
 #include "lockstep/platform/tls/context.h"
+#include "lockstep/platform/tls/pem.h"
 
 namespace lockstep::tls {
 namespace {
@@ -297,7 +298,20 @@ class ForeignClient {
 };
 
 void OfferOurProtocol(SSL_CTX* context) {
-  ::SSL_CTX_set_alpn_protos(context, kProtocol, kProtocolBytes);
+  ::SSL_CTX_set_alpn_protos(context, kLink.name, kLink.bytes);
+}
+
+// Clients of HTTP: what they say they speak, if anything, and their certificate.
+std::function<void(SSL_CTX*)> SpeaksHttp(const std::string& protocols, const Identity& own = {}) {
+  return [protocols, own](SSL_CTX* context) {
+    ::SSL_CTX_set_alpn_protos(context, reinterpret_cast<const unsigned char*>(protocols.data()),
+                              static_cast<unsigned int>(protocols.size()));
+    if (own.key.empty()) return;
+    const auto certificates = ReadCertificates(LinkedOpenSsl(), own.certificates);
+    const auto key = ReadKey(LinkedOpenSsl(), own.key);
+    ASSERT_EQ(::SSL_CTX_use_certificate(context, certificates->front().get()), 1);
+    ASSERT_EQ(::SSL_CTX_use_PrivateKey(context, key->get()), 1);
+  };
 }
 
 class TlsServerEnd : public testing::Test {
@@ -316,6 +330,41 @@ TEST_F(TlsServerEnd, TakesOurProtocolOnly) {
                  constexpr unsigned char kHttp[] = "\x02h2";
                  ::SSL_CTX_set_alpn_protos(context, kHttp, sizeof(kHttp) - 1);
                }).Shake(*another));
+}
+
+TEST(TlsServerEndOfHttp, TakesClientsThatNameNoOtherProtocol) {
+  const auto context =
+      *ServerContext::Make(LinkedOpenSsl(), *MakeSelfSigned(For({})), {}, Serves::kHttp);
+  for (const char* protocols : {"", "\x08http/1.1", "\x02h2\x08http/1.1"}) {
+    const auto server = context->Accept();
+    EXPECT_TRUE(ForeignClient(SpeaksHttp(protocols)).Shake(*server)) << protocols;
+    EXPECT_FALSE(server->certified());
+  }
+  for (const char* protocols : {"\x02h2", "\x0alockstep/1"}) {
+    const auto server = context->Accept();
+    EXPECT_FALSE(ForeignClient(SpeaksHttp(protocols)).Shake(*server)) << protocols;
+  }
+}
+
+TEST(TlsServerEndOfHttp, TakesClientsWithACertificateOfItsAuthorityAndWithout) {
+  const Identity authority = *MakeAuthority(For({}));
+  const auto context = *ServerContext::Make(LinkedOpenSsl(), *MakeSelfSigned(For({})),
+                                            authority.certificates, Serves::kHttp);
+  const auto known = context->Accept();
+  EXPECT_TRUE(ForeignClient(SpeaksHttp("", *MakeSigned(For({}), UsedBy::kClient, authority)))
+                  .Shake(*known));
+  EXPECT_TRUE(known->certified());
+  const auto unknown = context->Accept();
+  EXPECT_TRUE(ForeignClient(SpeaksHttp("")).Shake(*unknown));
+  EXPECT_FALSE(unknown->certified());
+  for (const Identity& wrong :
+       {*MakeSigned(For({}), UsedBy::kClient, *MakeAuthority(For({}))), *MakeSelfSigned(For({})),
+        *MakeSigned(For({}), UsedBy::kServer, authority),
+        *MakeSigned(For({}, -2 * kDay, -kDay), UsedBy::kClient, authority)}) {
+    const auto server = context->Accept();
+    EXPECT_FALSE(ForeignClient(SpeaksHttp("", wrong)).Shake(*server));
+    EXPECT_FALSE(server->certified());
+  }
 }
 
 TEST_F(TlsServerEnd, TakesNoGroupThatCostsItMuch) {
