@@ -62,11 +62,14 @@ void HttpConnection::Start() {
 }
 
 void HttpConnection::Read() {
+  if (std::exchange(reads_, true)) return;
   channel_->ReadSome({asio::mutable_buffer(), asio::buffer(buffer_)},
                      [self = shared_from_this()](const asio::error_code& error, size_t bytes) {
-                       if (self->state_ != State::kReading) return;
+                       self->reads_ = false;
+                       const bool reading = self->state_ == State::kReading;
+                       if (!reading && self->state_ != State::kLingering) return;
                        if (error) return self->End();
-                       self->Took(bytes);
+                       reading ? self->Took(bytes) : self->Read();
                      });
 }
 
@@ -102,10 +105,10 @@ void HttpConnection::Answer(HttpAnswer answer) {
   // Without a word of a request the handshake may not be done, so that nothing can be said.
   if (secure() && received_ == 0) return End();
   state_ = State::kAnswering;
-  answer_ = Encode(answer, head_);
-  if (!memory_.Take(answer_.size())) {
-    answer_ = Encode(HttpRefusal(503, "memory_max", memory_.Refusal()), head_);
-    memory_.Take(answer_.size());
+  answer_.text = Encode(answer, head_);
+  if (!memory_.Take(answer_.text.size())) {
+    answer_.text = Encode(HttpRefusal(503, "memory_max", memory_.Refusal()), head_);
+    memory_.Take(answer_.text.size());
   }
   deadline_.Arm(runtime::MonotonicNow() + kAnswerTime, [weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->End();
@@ -115,10 +118,10 @@ void HttpConnection::Answer(HttpAnswer answer) {
 
 void HttpConnection::Send() {
   if (state_ != State::kAnswering) return;
-  if (sent_ == answer_.size()) return FinishAnswer();
-  const size_t bytes = std::min(kPieceBytes, answer_.size() - sent_);
-  std::vector<asio::const_buffer> piece = {asio::buffer(answer_.data() + sent_, bytes)};
-  sent_ += bytes;
+  if (answer_.sent == answer_.text.size()) return FinishAnswer();
+  const size_t bytes = std::min(kPieceBytes, answer_.text.size() - answer_.sent);
+  std::vector<asio::const_buffer> piece = {asio::buffer(answer_.text.data() + answer_.sent, bytes)};
+  answer_.sent += bytes;
   const bool gone =
       channel_->Write(piece, [self = shared_from_this()](const asio::error_code& error, size_t) {
         if (self->state_ != State::kAnswering) return;
@@ -136,21 +139,12 @@ void HttpConnection::FinishAnswer() {
   deadline_.Arm(runtime::MonotonicNow() + kLingerTime, [weak = weak_from_this()] {
     if (const auto late = weak.lock()) late->End();
   });
-  Linger();
+  Read();
 }
 
 void HttpConnection::Release() {
-  memory_.GiveBack(answer_.size());
-  std::string().swap(answer_);
-}
-
-void HttpConnection::Linger() {
-  channel_->ReadSome({asio::mutable_buffer(), asio::buffer(buffer_)},
-                     [self = shared_from_this()](const asio::error_code& error, size_t) {
-                       if (self->state_ != State::kLingering) return;
-                       if (error) return self->End();
-                       self->Linger();
-                     });
+  memory_.GiveBack(answer_.text.size());
+  std::string().swap(answer_.text);
 }
 
 void HttpConnection::End() {

@@ -89,13 +89,13 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
  private:
   enum class State { kReading, kAsked, kAnswering, kLingering, kEnded };
 
+  // Unless it does already: what comes is of the request, or to be waited out.
   void Read();
   void Took(size_t bytes);
   // The next piece of the answer, and then the others.
   void Send();
+  // Then waits until the other end has closed, so that no reset overtakes the answer.
   void FinishAnswer();
-  // Until the other end has closed, so that no reset overtakes the answer.
-  void Linger();
   // The answer is gone.
   void Release();
 
@@ -108,8 +108,11 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   size_t received_ = 0;
   bool head_ = false;
   HttpAnswerMemory& memory_;
-  std::string answer_;  // as much of `memory_` is taken
-  size_t sent_ = 0;     // of it
+  struct {
+    std::string text;  // as much of `memory_` is taken
+    size_t sent = 0;   // of it
+  } answer_;
+  bool reads_ = false;  // a read is under way
   State state_ = State::kReading;
 };
 

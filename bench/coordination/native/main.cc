@@ -10,6 +10,8 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
+#include "lockstep/platform/tls/calls.h"
+#include "lockstep/platform/tls/openssl.h"
 #include "peer.h"
 
 namespace lockstep::bench {
@@ -197,6 +199,25 @@ void Park(Peer& peer, size_t clients, size_t waits) {
   static_cast<void>(std::getchar());
 }
 
+// Says when all are connected, and asks something of each when a line comes, by which time the
+// server has been killed; says when the last has its answer, of the server that was started anew,
+// by the clock that Python calls `time.monotonic_ns`.
+void Reconnect(Peer& peer, size_t clients) {
+  std::puts("{\"connected\": true}");
+  std::fflush(stdout);
+  if (std::getchar() == EOF) return;
+  std::atomic<size_t> open = clients;
+  for (size_t client = 0; client < clients; ++client) {
+    peer.Set(client, absl::StrCat("bench/again/", client), "x", [&](std::string_view) {
+      if (--open == 0) peer.Stop();
+    });
+  }
+  peer.Run();
+  const auto now = std::chrono::duration_cast<std::chrono::nanoseconds>(
+      std::chrono::steady_clock::now().time_since_epoch());
+  std::printf("{\"answered_at_ns\": %lld}\n", static_cast<long long>(now.count()));
+}
+
 std::unique_ptr<Peer> Make(const std::string& kind, const std::string& address) {
   if (kind == "lockstep") return MakeLockstepPeer(address, true);
   if (kind == "tcpstore") return MakeStorePeer(address);
@@ -218,13 +239,15 @@ int Main(int argc, char** argv) {
   size_t bytes = 64;
   app.add_option("--peer", kind, "lockstep, tcpstore, etcd, jaxlib, toy, tcp-echo or grpc-echo")
       ->required();
-  app.add_option("--address", address)->required();
-  app.add_option("--row", row, "set, get, swap, barrier, wait, fan-out, connect or park")
+  app.add_option("--address", address, "HOST:PORT, or for lockstep a join string: with TLS")
+      ->required();
+  app.add_option("--row", row, "set, get, swap, barrier, wait, fan-out, connect, reconnect or park")
       ->required();
   app.add_option("--clients", clients);
   app.add_option("--count", count, "operations of each client, or rounds, or waits");
   app.add_option("--bytes", bytes, "of a value");
   CLI11_PARSE(app, argc, argv);
+  tls::InstallSecureCalls([] { return &tls::LinkedOpenSsl(); });
   const std::unique_ptr<Peer> peer = Make(kind, address);
   const Clock::time_point begin = Clock::now();
   peer->Connect(clients);
@@ -256,6 +279,10 @@ int Main(int argc, char** argv) {
     figures = Releases(*peer, clients, count, bytes, clients > 8 ? 200'000 : 2'000);
   } else if (row == "fan-out") {
     figures = FanOut(*peer, clients, count);
+  } else if (row == "reconnect") {
+    Reconnect(*peer, clients);
+    std::fflush(stdout);
+    std::_Exit(0);
   } else if (row == "park") {
     Park(*peer, clients, count);
     std::_Exit(0);

@@ -18,6 +18,8 @@ constexpr size_t kUnproductiveBytesMax = size_t{64} << 10;
 // Of what waits for an end that takes nothing: what the link writes at a time is less, and the rest
 // is what TLS itself says.
 constexpr size_t kOutputBytesMax = size_t{1} << 20;
+// Of what was written, kept for the next.
+constexpr size_t kOutputKeptBytes = size_t{1} << 10;
 // Of clear bytes, encrypted at a time: one record.
 constexpr size_t kRecordBytes = size_t{16} << 10;
 
@@ -65,9 +67,9 @@ size_t Channel::memory() const {
 
 void Channel::ReadSecure(const std::array<asio::mutable_buffer, 2>& rooms, Done done) {
   Outcome outcome;
-  // As Asio does: what is there is read at once, but told later.
-  const bool known = (layer_ != nullptr && Clear(rooms, outcome)) || ReadOnce(rooms, outcome);
-  if (!known) return AwaitSocket(rooms, std::move(done));
+  if (layer_ == nullptr) return AwaitFirst(rooms, std::move(done));
+  if (!Clear(rooms, outcome)) return AwaitSocket(rooms, std::move(done));
+  // As Asio does: what is there is told later.
   asio::post(socket_.get_executor(),
              [self = shared_from_this(), outcome, done = std::move(done)]() mutable {
                done(outcome.error, outcome.bytes);
@@ -75,14 +77,30 @@ void Channel::ReadSecure(const std::array<asio::mutable_buffer, 2>& rooms, Done 
 }
 
 void Channel::AwaitSocket(const std::array<asio::mutable_buffer, 2>& rooms, Done done) {
+  socket_.async_read_some(
+      asio::buffer(front_),
+      [self = shared_from_this(), rooms, done = std::move(done)](const asio::error_code& error,
+                                                                 size_t bytes) mutable {
+        if (error) return done(error, 0);
+        Outcome outcome;
+        const bool known = bytes < self->front_.size()
+                               ? self->Took({self->front_.data(), bytes}, rooms, outcome)
+                               : self->TookFront(rooms, outcome);
+        if (known) return done(outcome.error, outcome.bytes);
+        self->AwaitSocket(rooms, std::move(done));
+      });
+}
+
+void Channel::AwaitFirst(const std::array<asio::mutable_buffer, 2>& rooms, Done done) {
   socket_.async_wait(asio::ip::tcp::socket::wait_read,
                      [self = shared_from_this(), rooms,
-                      done = std::move(done)](const asio::error_code& error) mutable {
+                      done = std::move(done)](asio::error_code error) mutable {
                        if (error) return done(error, 0);
-                       Outcome outcome;
-                       if (self->ReadOnce(rooms, outcome))
-                         return done(outcome.error, outcome.bytes);
-                       self->AwaitSocket(rooms, std::move(done));
+                       if (self->SeeFirst(error)) {
+                         return self->ReadSome(rooms, std::move(done));
+                       }
+                       if (!WouldBlock(error)) return done(error, 0);
+                       self->AwaitFirst(rooms, std::move(done));
                      });
 }
 
@@ -96,17 +114,17 @@ bool Channel::SeeFirst(asio::error_code& error) {
   return true;
 }
 
-bool Channel::ReadOnce(const std::array<asio::mutable_buffer, 2>& rooms, Outcome& outcome) {
-  if (accept_ != nullptr && !SeeFirst(outcome.error)) return !WouldBlock(outcome.error);
-  if (layer_ == nullptr) {
-    outcome.bytes = socket_.read_some(rooms, outcome.error);
-    return !WouldBlock(outcome.error);
-  }
+bool Channel::TookFront(const std::array<asio::mutable_buffer, 2>& rooms, Outcome& outcome) {
   std::array<char, kReadBytes> encrypted;  // not kept: thousands of connections may be idle
-  const size_t bytes = socket_.read_some(asio::buffer(encrypted), outcome.error);
-  if (WouldBlock(outcome.error)) return false;
-  if (outcome.error) return true;
-  const absl::Status received = layer_->Receive({encrypted.data(), bytes});
+  std::copy(front_.begin(), front_.end(), encrypted.begin());
+  asio::error_code ignored;  // the next read finds it, behind these bytes
+  const size_t more = socket_.read_some(asio::buffer(encrypted) + front_.size(), ignored);
+  return Took({encrypted.data(), front_.size() + more}, rooms, outcome);
+}
+
+bool Channel::Took(std::string_view encrypted, const std::array<asio::mutable_buffer, 2>& rooms,
+                   Outcome& outcome) {
+  const absl::Status received = layer_->Receive(encrypted);
   // The other end is told of an error, too.
   Flush();
   if (!received.ok()) {
@@ -118,7 +136,7 @@ bool Channel::ReadOnce(const std::array<asio::mutable_buffer, 2>& rooms, Outcome
     outcome = Fail(absl::InvalidArgumentError("answers of TLS wait, and it takes none of them"));
     return true;
   }
-  unproductive_ = any ? 0 : unproductive_ + bytes;
+  unproductive_ = any ? 0 : unproductive_ + encrypted.size();
   if (unproductive_ <= kUnproductiveBytesMax) return any;
   outcome = Fail(absl::InvalidArgumentError("TLS records without data, again and again"));
   return true;
@@ -179,7 +197,12 @@ bool Channel::Flush() {
   asio::error_code error;
   const size_t written = socket_.write_some(asio::buffer(output_), error);
   if (!error && written == output_.size()) {
-    output_ = {};
+    // A small one is likely followed by others like it.
+    if (output_.capacity() <= kOutputKeptBytes) {
+      output_.clear();
+    } else {
+      output_ = {};
+    }
     return true;
   }
   sending_ = std::exchange(output_, {});
