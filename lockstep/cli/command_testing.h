@@ -84,7 +84,7 @@ inline link::Server::Handler ServeStatus() {
          if (request.job == "broken") return StatusReply{.jobs = {broken}};
          return absl::NotFoundError("no job 'x' here; there are broken and digits");
        },
-       .report = [](const auto&) { return absl::OkStatus(); }});
+       .report = [](const auto&, const auto&) { return absl::OkStatus(); }});
 }
 
 }  // namespace lockstep::cli

@@ -68,7 +68,8 @@ class NativeServer final : public server::NativeJob {
       }
       timer_ = std::make_unique<runtime::Timer>(thread_.loop());
       listener_ = std::make_unique<server::NativeListener>(
-          [this](const wire::native::OpenSession& open) -> absl::StatusOr<server::NativeJob*> {
+          [this](const wire::native::OpenSession& open,
+                 const link::Rights&) -> absl::StatusOr<server::NativeJob*> {
             if (open.job == options_.job) return this;
             return wire::native::WithReason(absl::NotFoundError("no such job"), "unknown_job");
           },
