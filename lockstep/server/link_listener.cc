@@ -66,7 +66,7 @@ absl::StatusOr<std::unique_ptr<LinkListener>> LinkListener::Listen(runtime::Loop
   link.memory = &memory;
   link.allowed = options.allowed;
   self->admission_ = *std::move(admission);
-  link.admit = [admission = self->admission_](const link::Greeting& greeting) {
+  link.admit = [admission = self->admission_](link::LinkId, const link::Greeting& greeting) {
     return admission->Admit(greeting);
   };
   link.allows_plain = loopback.ok() || options.insecure_network;
