@@ -48,7 +48,8 @@ absl::StatusOr<link::Rights> Admission::Admit(const link::Greeting& greeting) {
   // A caller without a token is one that the kernel has checked, or that the operator admits
   // unchecked.
   const bool trusted = greeting.local || options_.insecure_network;
-  if (options_.token_keys.empty() || greeting.token.empty()) {
+  const bool takes_tokens = !options_.token_keys.empty() || options_.kubernetes;
+  if (!takes_tokens || greeting.token.empty()) {
     if (trusted) return link::Rights();
     return wire::native::WithReason(
         absl::UnauthenticatedError("this server requires a token: set LOCKSTEP_TOKEN_FILE to a "
@@ -62,8 +63,15 @@ absl::StatusOr<link::Rights> Admission::Admit(const link::Greeting& greeting) {
             "`lockstep auth rotate` twice), and connect with the server's join string"),
         "token_in_clear");
   }
+  const Keys keys = CurrentKeys();
+  if (keys == nullptr) {
+    return wire::native::WithReason(
+        absl::UnauthenticatedError("this server accepts tokens of Kubernetes ServiceAccounts only, "
+                                   "and this is none"),
+        "token_invalid");
+  }
   // By the wall clock, as tokens say it.
-  auto claims = CurrentKeys()->Verify(greeting.token, absl::Now());
+  auto claims = keys->Verify(greeting.token, absl::Now());
   if (!claims.ok()) return claims.status();
   return link::Rights{.role = claims->role, .job = std::move(claims->job), .until = claims->until};
 }
@@ -83,8 +91,7 @@ absl::StatusOr<Admission::TaskToken> Admission::MakeTaskToken(const std::string&
                                    "new one (`lockstep token create`)"),
         "token_expired");
   }
-  auto token =
-      keys->Sign({.role = wire::native::Role::kTask, .job = job, .until = end, .key = {}});
+  auto token = keys->Sign({.role = wire::native::Role::kTask, .job = job, .until = end, .key = {}});
   if (!token.ok()) return wire::native::WithReason(token.status(), "invalid_argument");
   return TaskToken{.token = *std::move(token), .lasts = end - now};
 }

@@ -28,6 +28,7 @@ class Admission {
   struct Options {
     std::string token_keys;         // a file; empty: there are no tokens
     bool insecure_network = false;  // callers without a token may do everything
+    bool kubernetes = false;        // there are others, which TokenReviewer knows
   };
 
   // NOT_FOUND, FAILED_PRECONDITION or INVALID_ARGUMENT name the file of the keys and what is wrong.

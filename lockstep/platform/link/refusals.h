@@ -23,6 +23,7 @@ inline bool IsHopeless(const absl::Status& why) {
                                    "token_invalid",
                                    "token_unknown_key",
                                    "token_expired",
+                                   "token_account_unknown",
                                    "token_file"};
   const std::string reason = wire::native::ReasonOf(why);
   return absl::IsInvalidArgument(why) ||
