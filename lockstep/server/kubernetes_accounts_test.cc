@@ -1,5 +1,10 @@
 #include "lockstep/server/kubernetes_accounts.h"
 
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"

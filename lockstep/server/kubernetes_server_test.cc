@@ -223,6 +223,25 @@ TEST_F(KubernetesTest, AsksOnceAboutATokenAndRemembers) {
   EXPECT_THAT(log(), testing::IsEmpty());
 }
 
+TEST_F(KubernetesTest, ManyTokensWaitForTheirTurn) {
+  Start();
+  constexpr int kCallers = 10 * TokenReviewer::kReviewsMax;
+  std::promise<void> all;
+  std::atomic<int> accepted = 0;
+  std::atomic<int> left = kCallers;
+  for (int i = 0; i < kCallers; ++i) {
+    const auto now = reviewer_->Ask(Jwt("ml:train", absl::Hours(1 + i)),
+                                    [&](const TokenReviewer::Verdict& verdict) {
+                                      if (verdict.ok()) ++accepted;
+                                      if (--left == 0) all.set_value();
+                                    });
+    EXPECT_FALSE(now.has_value());
+  }
+  all.get_future().wait();
+  EXPECT_EQ(accepted, kCallers);
+  EXPECT_EQ(api_->reviews, kCallers);
+}
+
 TEST_F(KubernetesTest, AsksNobodyAboutATokenThatHasExpired) {
   Start();
   EXPECT_EQ(Reason(Jwt("ml:train", -absl::Hours(1))), "token_expired");

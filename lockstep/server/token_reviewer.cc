@@ -56,12 +56,13 @@ TokenReviewer::TokenReviewer(Options options, preempt::HttpExchange exchange)
 }
 
 TokenReviewer::~TokenReviewer() {
-  ::eventfd_write(interrupt_.get(), 1);
   {
     const MutexLock lock(mutex_);
     ending_ = true;
     changed_.NotifyAll();
   }
+  // Afterwards, so that what is broken off is taken for nobody's verdict.
+  ::eventfd_write(interrupt_.get(), 1);
   for (std::thread& thread : threads_) thread.join();
 }
 
