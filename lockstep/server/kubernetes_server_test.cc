@@ -146,12 +146,15 @@ class KubernetesTest : public testing::Test {
   // --- The reviewer alone ---
 
   void Start(absl::Duration timeout = kPatience) { Start(Options(), timeout); }
-  void Start(KubernetesOptions options, absl::Duration timeout = kPatience) {
-    auto made = TokenReviewer::Start(
-        {.kubernetes = std::move(options), .timeout = timeout, .log = [this](std::string text) {
-           const MutexLock lock(mutex_);
-           log_.push_back(std::move(text));
-         }});
+  void Start(KubernetesOptions options, absl::Duration timeout = kPatience,
+             const TokenReviews::Limits& limits = {}) {
+    auto made = TokenReviewer::Start({.kubernetes = std::move(options),
+                                      .timeout = timeout,
+                                      .limits = limits,
+                                      .log = [this](std::string text) {
+                                        const MutexLock lock(mutex_);
+                                        log_.push_back(std::move(text));
+                                      }});
     ASSERT_TRUE(made.ok()) << made.status();
     reviewer_ = *std::move(made);
   }
@@ -240,6 +243,17 @@ TEST_F(KubernetesTest, ManyTokensWaitForTheirTurn) {
   all.get_future().wait();
   EXPECT_EQ(accepted, kCallers);
   EXPECT_EQ(api_->reviews, kCallers);
+}
+
+TEST_F(KubernetesTest, OneMoreThanMayWaitIsRefusedAndLogged) {
+  std::promise<void> end;
+  const auto ended = end.get_future().share();
+  api_->instead = [ended](const httplib::Request&, httplib::Response&) { ended.wait(); };
+  Start(Options(), kPatience, {.waiting_max = 1});
+  reviewer_->Ask(Jwt("ml:train"), [](const TokenReviewer::Verdict&) {});
+  EXPECT_EQ(Reason(Jwt("ops:look")), "token_reviews_full");
+  EXPECT_THAT(log(), Contains(HasSubstr("too many tokens wait")));
+  end.set_value();
 }
 
 TEST_F(KubernetesTest, AsksNobodyAboutATokenThatHasExpired) {
@@ -347,7 +361,9 @@ TEST_F(KubernetesTest, AClientIsToldThatTheApiServerFailed) {
   api_->instead = [](const httplib::Request&, httplib::Response& response) {
     response.status = 500;
   };
-  EXPECT_EQ(ReasonOf(Connect(Jwt("ml:train")).status()), "token_review_failed");
+  const absl::Status failed = Connect(Jwt("ml:train")).status();
+  EXPECT_TRUE(absl::IsUnavailable(failed)) << "`lockstep run` tries again";
+  EXPECT_EQ(ReasonOf(failed), "token_review_failed");
   api_->instead = nullptr;
   EXPECT_TRUE(Connect(Jwt("ml:train")).ok()) << "that is not remembered";
 }

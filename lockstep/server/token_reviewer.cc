@@ -19,6 +19,9 @@ namespace {
 constexpr int kLogLines = 3;
 constexpr absl::Duration kLogInterval = absl::Seconds(10);
 
+constexpr char kFull[] =
+    "too many tokens wait (token_reviews_waiting_max), or the API server is too slow";
+
 absl::Status Expired(absl::Time at) {
   return wire::native::WithReason(
       absl::UnauthenticatedError(
@@ -78,13 +81,18 @@ std::optional<TokenReviewer::Verdict> TokenReviewer::Ask(std::string_view token,
   const absl::Time wall = absl::Now();
   if (expiry && wall > *expiry + auth::TokenKeys::kClockTolerance) return Expired(*expiry);
   const Time ends = expiry ? now + (*expiry - wall) : Time::Infinite();
-  const MutexLock lock(mutex_);
-  const uint64_t caller = ++last_caller_;
-  auto verdict = reviews_.Ask(now, digest, token, ends, caller);
-  if (verdict) return verdict;
-  waiting_.emplace(caller, std::move(done));
-  changed_.NotifyOne();
-  return std::nullopt;
+  std::optional<Verdict> verdict;
+  {
+    const MutexLock lock(mutex_);
+    const uint64_t caller = ++last_caller_;
+    verdict = reviews_.Ask(now, digest, token, ends, caller);
+    if (!verdict) {
+      waiting_.emplace(caller, std::move(done));
+      changed_.NotifyOne();
+    }
+  }
+  if (verdict && absl::IsUnavailable(verdict->status())) Log(kFull);
+  return verdict;
 }
 
 void TokenReviewer::Run() {
@@ -105,6 +113,7 @@ bool TokenReviewer::RunOnce() {
     if (ending_) return false;
     late = Take(step.late);
   }
+  if (!late.empty()) Log(kFull);
   for (Done& done : late) done(TokenReviews::Full());
   if (!step.digest) return true;
   const Review review = AskKubernetes(step.token);

@@ -40,7 +40,7 @@ class TokenReviewer {
     KubernetesOptions kubernetes;
     absl::Duration timeout = absl::Seconds(2);  // of one question
     TokenReviews::Limits limits = {};           // but `wait_max`, which is `timeout`
-    // What an operator should know; on a thread of the reviewer. Null: not told.
+    // What an operator should know; on a thread of the reviewer or of `Ask`. Null: not told.
     std::function<void(std::string)> log = nullptr;
   };
 

@@ -31,4 +31,9 @@ inline bool IsHopeless(const absl::Status& why) {
                      [&](const char* one) { return reason == one; });
 }
 
+// Whether the server could only not decide at that moment: the same client may be welcome soon.
+inline bool IsUndecided(const std::string& reason) {
+  return reason == "token_review_failed" || reason == "token_reviews_full";
+}
+
 }  // namespace lockstep::link
