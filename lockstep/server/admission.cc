@@ -83,8 +83,7 @@ absl::StatusOr<Admission::TaskToken> Admission::MakeTaskToken(const std::string&
                                    "new one (`lockstep token create`)"),
         "token_expired");
   }
-  auto token =
-      keys->Sign({.role = wire::native::Role::kTask, .job = job, .until = end, .key = {}});
+  auto token = keys->Sign({.role = wire::native::Role::kTask, .job = job, .until = end, .key = {}});
   if (!token.ok()) return wire::native::WithReason(token.status(), "invalid_argument");
   return TaskToken{.token = *std::move(token), .lasts = end - now};
 }

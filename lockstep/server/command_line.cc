@@ -168,6 +168,7 @@ absl::Status Read(const DeclaredOptions& declared, const config::OptionTable::Va
                             .key = files.key.empty() ? files.certificates : files.key,
                             .client_authorities = files.client_authorities};
   }
+  options.listener.callers_are_tasks = declared.stock_tls || !options.token_keys.empty();
   auto allowed = runtime::ParseAllowedPeers(declared.allow_uids);
   if (!allowed.ok()) return allowed.status();
   options.allowed = *std::move(allowed);

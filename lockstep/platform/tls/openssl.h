@@ -1,6 +1,7 @@
 // The functions of OpenSSL that connections use, as a table: a program of ours fills it with those
 // it is linked with, Python's extension with those of the OpenSSL that the interpreter has loaded
-// anyway. So one process never holds two of them.
+// anyway, or, where that has none as a shared library, of the system's. So one process never holds
+// two shared ones.
 //
 // Only functions that OpenSSL 1.1.1 and 3 have under the same name and with the same arguments.
 #pragma once
@@ -104,8 +105,9 @@ struct OpenSsl {
 // Those this program is linked with. In a library of its own: lockstep_tls_linked.
 const OpenSsl& LinkedOpenSsl();
 
-// Those of the OpenSSL that this process has loaded, as `import ssl` does in Python; loads none
-// itself. FAILED_PRECONDITION: it has none, or one that is older than 1.1.1.
+// Those of the OpenSSL that this process has loaded, as `import ssl` does in Python. If it has
+// none, as where `ssl` is linked statically, the system's is loaded, apart from all else in the
+// process. FAILED_PRECONDITION: there is none either, or only one that is older than 1.1.1.
 absl::StatusOr<const OpenSsl*> LoadedOpenSsl();
 
 }  // namespace lockstep::tls

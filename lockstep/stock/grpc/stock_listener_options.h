@@ -26,6 +26,8 @@ struct StockTls {
 struct StockListenerOptions {
   // Absent: connections are made without TLS.
   std::optional<StockTls> tls;
+  // Callers may be on other hosts, by TLS or through a tunnel: they act as tasks.
+  bool callers_are_tasks = false;
   // gRPC holds a connection that says nothing until `handshake_timeout`; the server's own link, its
   // pages and its journal must not wait for that.
   runtime::AcceptorOptions connections = {.descriptors_left_min = 64};
