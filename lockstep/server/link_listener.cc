@@ -24,6 +24,17 @@ constexpr size_t kLinksReservedPart = 8;
 
 constexpr absl::Duration kReminderInterval = absl::Minutes(1);
 
+absl::StatusOr<std::shared_ptr<Admission>> LoadAdmission(const ServerOptions& options,
+                                                         Admission::Log warn) {
+  auto admission = Admission::Load({.token_keys = options.token_keys,
+                                    .insecure_network = options.insecure_network,
+                                    .member_uri = options.member_uri},
+                                   std::move(warn));
+  if (admission.ok()) return admission;
+  return absl::FailedPreconditionError(
+      absl::StrCat("--token-keys: ", std::string(admission.status().message())));
+}
+
 }  // namespace
 
 LinkListener::LinkListener(runtime::Loop& loop) : log_(kLogLines, kLogInterval), reminder_(loop) {}
@@ -51,12 +62,8 @@ absl::StatusOr<std::unique_ptr<LinkListener>> LinkListener::Listen(runtime::Loop
         absl::StrCat("TLS: ", std::string(certificate.status().message())));
   }
   self->certificate_ = *std::move(certificate);
-  auto admission = Admission::Load(
-      {.token_keys = options.token_keys, .insecure_network = options.insecure_network}, warn);
-  if (!admission.ok()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("--token-keys: ", std::string(admission.status().message())));
-  }
+  auto admission = LoadAdmission(options, warn);
+  if (!admission.ok()) return admission.status();
 
   link::Server::Options link;
   link.listen = runtime::ToString(options.listen);

@@ -354,7 +354,7 @@ void Server::Impl::Greet(LinkId id, Link& link, const Message& message) {
          .payload = wire::native::Encode(Refused{.reason = "version", .message = text})},
         absl::FailedPreconditionError(text));
   }
-  if (!options_.allows_plain && !link.connection->secure()) {
+  if (!options_.allows_plain && !link.connection->channel().secure()) {
     const std::string text =
         "this server speaks TLS only: use its join string, lockstep://HOST:PORT#sha256=..., from "
         "its log or ready file";
@@ -363,8 +363,9 @@ void Server::Impl::Greet(LinkId id, Link& link, const Message& message) {
   }
   if (options_.admit) {
     auto rights = options_.admit({.token = hello->token,
-                                  .secure = link.connection->secure(),
-                                  .local = acceptor_.address().address().is_loopback()});
+                                  .secure = link.connection->channel().secure(),
+                                  .local = acceptor_.address().address().is_loopback(),
+                                  .uris = link.connection->channel().peer_uris()});
     if (!rights.ok()) {
       return link.connection->CloseWith(
           Refusal(wire::native::ReasonOf(rights.status()), std::string(rights.status().message())),

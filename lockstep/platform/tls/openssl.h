@@ -12,6 +12,7 @@
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 #include <openssl/x509_vfy.h>
+#include <openssl/x509v3.h>
 
 #include "absl/status/statusor.h"
 
@@ -56,6 +57,8 @@
   X(SSL_CTX_set_psk_server_callback)
 
 #define LOCKSTEP_LIBCRYPTO_FUNCTIONS(X) \
+  X(ASN1_STRING_get0_data)              \
+  X(ASN1_STRING_length)                 \
   X(BIO_ctrl)                           \
   X(BIO_free)                           \
   X(BIO_new)                            \
@@ -69,6 +72,7 @@
   X(ERR_get_error)                      \
   X(EVP_PKEY_free)                      \
   X(EVP_sha256)                         \
+  X(GENERAL_NAMES_free)                 \
   X(HMAC)                               \
   X(OPENSSL_sk_free)                    \
   X(OPENSSL_sk_new_null)                \
@@ -88,6 +92,7 @@
   X(X509_VERIFY_PARAM_set1_ip_asc)      \
   X(X509_digest)                        \
   X(X509_free)                          \
+  X(X509_get_ext_d2i)                   \
   X(X509_verify_cert)                   \
   X(X509_verify_cert_error_string)
 
