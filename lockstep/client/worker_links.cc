@@ -19,14 +19,16 @@ namespace {
 
 namespace native = wire::native;
 
-// By TLS and with the worker's secret, if it has one.
+// By TLS and with the worker's secret, if it has one. Never with a token of this process: workers
+// choose their own addresses.
 std::shared_ptr<RedialedLink> LinkTo(asio::io_context& io, const dispatch::WorkerAddress& worker) {
   // An address that cannot be read is one that cannot be reached.
   auto parsed = runtime::ParseAddress(worker.address);
   runtime::Address address =
       parsed.ok() ? *std::move(parsed) : runtime::Address{.host = worker.address, .port = 0};
   const auto card = native::Decode<native::Card>(worker.host_card);
-  std::optional<std::string> token;
+  std::string token;
+  address.fingerprint.clear();
   if (card.ok() && !card->fingerprint.empty()) {
     address.fingerprint = card->fingerprint;
     token = absl::BytesToHexString(card->secret.data);

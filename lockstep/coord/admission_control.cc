@@ -8,6 +8,7 @@
 #include "lockstep/base/check.h"
 #include "lockstep/base/limits.h"
 #include "lockstep/coord/admission.h"
+#include "lockstep/coord/member_rights.h"
 
 namespace lockstep::coord {
 
@@ -182,6 +183,23 @@ std::optional<MemberIndex> AdmissionControl::FindMember(const JoinJob& request,
   return known && &job_.roles().Of(*known) == &role ? known : std::nullopt;
 }
 
+ErrorPtr AdmissionControl::SettleBound(const JoinJob& request, const RoleRecord& role,
+                                       std::optional<MemberIndex>& member) const {
+  const std::optional<MemberIndex> bound = request.caller.bound;
+  if (!bound) return nullptr;
+  if (ErrorPtr refusal = CheckBound(bound, member, job_.options.job)) return refusal;
+  if (!job_.IsMember(*bound) || &job_.roles().Of(*bound) != &role) {
+    return MakeError(
+        absl::StatusCode::kPermissionDenied, Reason::kNotPermitted,
+        absl::StrCat("the client's certificate names member ", bound->value(), " of job '",
+                     job_.options.job, "', which has the members ", job_.roles().NameMembers(),
+                     ", and the request asks for a member of role '", role.name,
+                     "'; nothing was changed. Use a certificate of such a member"));
+  }
+  member = bound;
+  return nullptr;
+}
+
 ErrorPtr AdmissionControl::SettleAttempt(Time now, const JoinJob& request,
                                          std::optional<MemberIndex> member, bool known,
                                          Effects& out) {
@@ -211,6 +229,7 @@ void AdmissionControl::Join(Time now, SessionTable::Session& session, const Join
   LOCKSTEP_DCHECK(role != nullptr && session.id == request.caller.session);
 
   std::optional<MemberIndex> member = FindMember(request, *role);
+  if (ErrorPtr refusal = SettleBound(request, *role, member)) return out.Fail(call, refusal);
   if (ErrorPtr refusal = CheckOnlyOnce(session, request, member)) return out.Fail(call, refusal);
   // Both by the attempt that is on; SettleAttempt may open another.
   const bool former = member && job_.lives.IsFormer(*member, request.incarnation);

@@ -40,6 +40,7 @@ class AdmissionControl {
   // and (job_full): all members of the role are there. FAILED_PRECONDITION (wrong_attempt): it was
   // started for an attempt that is over, or for a later one while this one is on. ALREADY_EXISTS
   // (member_exists): the session is another member, or another process is this one.
+  // PERMISSION_DENIED (not_permitted): the caller's certificate names another member.
   void Join(Time now, SessionTable::Session& session, const JoinJob& request, Effects& out);
 
  private:
@@ -57,6 +58,9 @@ class AdmissionControl {
   ErrorPtr CheckHolder(Time now, MemberIndex member, Incarnation incarnation) const;
   // The member that it says, or is already; nothing: whichever is free.
   std::optional<MemberIndex> FindMember(const JoinJob& request, const RoleRecord& role) const;
+  // The member that the caller's certificate names, if it has one. Null, or why it may not come in.
+  ErrorPtr SettleBound(const JoinJob& request, const RoleRecord& role,
+                       std::optional<MemberIndex>& member) const;
   // Opens the next attempt when this life belongs there. Null, or why it may not come in.
   ErrorPtr SettleAttempt(Time now, const JoinJob& request, std::optional<MemberIndex> member,
                          bool known, Effects& out);

@@ -170,6 +170,11 @@ BarrierTable::Instance* BarrierTable::Open(Time now, const ArriveAtBarrier& requ
 void BarrierTable::Join(Instance& instance, const ArriveAtBarrier& request, Effects& out) {
   const CallId call = request.caller.call;
   LOCKSTEP_DCHECK(instance.participants != nullptr);  // with an unlawful list it ended in `Open`
+  if (request.caller.standing == Standing::kTask) {
+    // Who has no part in it cannot end it for those who have.
+    ErrorPtr stranger = errors_.OfListed(instance.ref(), instance.participants, request.member);
+    if (stranger) return out.Fail(call, stranger);
+  }
   ErrorPtr fault = HasWrongCounter(job_, instance.counter, request)
                        ? errors_.WrongCounter(instance.ref(), request)
                        : errors_.OfMembers(instance.ref(), instance.participants, request);

@@ -119,6 +119,18 @@ TEST_F(RightsInAJob, ATaskCancelsBarriersThatItIsIn) {
   EXPECT_THAT(h.Reply(waits), HasError(StatusCode::kCancelled, Reason::kBarrierCancelled));
 }
 
+TEST_F(RightsInAJob, ATaskEndsNoBarrierThatItIsNotIn) {
+  const std::vector<MemberIndex> both = {MemberIndex(0), MemberIndex(1)};
+  const CallId waits = h.Ask(Task(0), ArriveAtBarrier{.id = "b", .members = both});
+  EXPECT_THAT(Ask(Task(2), ArriveAtBarrier{.id = "b", .members = {MemberIndex(2)}}),
+              HasError(StatusCode::kInvalidArgument, Reason::kBarrierNotParticipant, "task/2"));
+  EXPECT_THAT(Ask(Task(2), ArriveAtBarrier{.id = "b", .counter = 7, .members = both}),
+              HasError(StatusCode::kInvalidArgument, Reason::kBarrierNotParticipant, "task/2"));
+  EXPECT_TRUE(h.Pending(waits));
+  EXPECT_THAT(Ask(Task(1), ArriveAtBarrier{.id = "b", .members = both}), Succeeded());
+  EXPECT_THAT(h.Reply(waits), Succeeded());
+}
+
 TEST_F(RightsInAJob, ATaskGivesNoticeOfItselfAndItsHost) {
   const auto about = [](std::vector<MemberIndex> subjects, std::string host = "") {
     return NotifyPreemption{.source = "gce",

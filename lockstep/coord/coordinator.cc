@@ -10,6 +10,7 @@
 #include "lockstep/coord/attempt.h"
 #include "lockstep/coord/job_record.h"
 #include "lockstep/coord/key_rights.h"
+#include "lockstep/coord/member_rights.h"
 
 namespace lockstep::coord {
 namespace {
@@ -130,6 +131,11 @@ void Coordinator::HandleRequest(Time now, Request& request, Effects& out) {
   if (stopped_) return out.Fail(call, Stopped(job_->options.job, request.caller.native()));
   // A native request names its session; which attempt it is of follows from that.
   if (request.caller.native()) return HandleNative(now, request, out);
+  // First: whoever speaks for another member learns nothing else.
+  const auto lives_as = attempts_.current().membership().Find(request.caller.incarnation);
+  if (ErrorPtr refusal = CheckBound(std::as_const(request), lives_as, job_->options.job)) {
+    return out.Fail(call, std::move(refusal));
+  }
   // Before any machine sees it, since a request of another attempt must change nothing (2).
   if (request.caller.service != attempts_.current().service()) {
     return out.Fail(call, attempts_.WrongService(request.caller.service, false));
@@ -149,6 +155,10 @@ void Coordinator::HandleNative(Time now, Request& request, Effects& out) {
                                            absl::StrCat("job '", job_->options.job,
                                                         "' does not know this session: open it "
                                                         "first (OpenSession)")));
+  }
+  if (session->seat) {
+    ErrorPtr refusal = CheckBound(caller.bound, session->seat->member, job_->options.job);
+    if (refusal) return out.Fail(caller.call, std::move(refusal));
   }
   // Before all checks: a request that took effect is answered as then, whatever has become of the
   // caller since.
@@ -223,6 +233,9 @@ void Coordinator::Run(Time now, Request& request, Effects& out) {
 
 void Coordinator::HandleFact(Time now, const RegisterMember& request, Effects& out) {
   if (stopped_) return out.Fail(request.call, Stopped(job_->options.job, false));
+  if (ErrorPtr refusal = CheckBound(request.bound, request.member, job_->options.job)) {
+    return out.Fail(request.call, std::move(refusal));
+  }
   // Not a request of the attempt: it may open the next one.
   admission_.Register(now, request, out);
 }

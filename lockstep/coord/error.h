@@ -60,7 +60,7 @@ enum class Reason {
   kNoPreemption,     // there is none to cancel or to move
   kWrongAttempt,     // the process was started for another attempt than would take it
   kConditionFailed,  // of a conditional deletion
-  kNotPermitted,     // the caller's token does not allow that
+  kNotPermitted,     // the caller's token or certificate does not allow that
   kInvalidArgument,
   kMemoryMax,      // the server's memory is full; nothing was changed
   kLimitExceeded,  // a named limit; nothing was changed

@@ -43,6 +43,8 @@ struct Caller {
   // Of the request within its session, from 1 up; a repeated number is a retry.
   uint64_t number = 0;
   Standing standing = Standing::kOperator;
+  // The only member that the caller may act as, by its certificate. Absent: any.
+  std::optional<MemberIndex> bound = std::nullopt;
 
   bool native() const { return !session.none(); }  // whether it came through the native listener
 };
@@ -212,6 +214,8 @@ struct RegisterMember {
   std::string role;
   // This member may die and come back, whatever the job's option says.
   bool recoverable = false;
+  // As Caller::bound.
+  std::optional<MemberIndex> bound = std::nullopt;
 };
 
 struct Heartbeat {

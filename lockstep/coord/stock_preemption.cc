@@ -56,6 +56,8 @@ void StockPreemption::ReadNotice(Time now, const SetKey& request, Effects& out) 
   const std::optional<MemberIndex> member = membership_.Find(request.caller.incarnation);
   // JAX takes every SIGTERM for a preemption, also that by which its launcher ends a failed job.
   if (member && job_.processes[member->value()].ending) return;
+  // A task speaks for itself alone, and it has not said who it is.
+  if (!member && request.caller.standing == Standing::kTask) return;
   NotifyPreemption notice{.source = "jax", .event = request.key};
   // From a caller that is no member it is about everybody.
   if (member) notice.subjects.push_back(*member);

@@ -50,6 +50,10 @@ absl::StatusOr<link::Rights> Admission::Admit(const link::Greeting& greeting) {
   const bool trusted = greeting.local || options_.insecure_network;
   const bool takes_tokens = !options_.token_keys.empty() || options_.kubernetes;
   if (!takes_tokens || greeting.token.empty()) {
+    // First, as a token is: whoever shows it is held to it.
+    auto named = ByCertificate(greeting.uris);
+    if (!named.ok()) return named.status();
+    if (named->has_value()) return **std::move(named);
     if (trusted) return link::Rights();
     return wire::native::WithReason(
         absl::UnauthenticatedError("this server requires a token: set LOCKSTEP_TOKEN_FILE to a "
@@ -74,6 +78,17 @@ absl::StatusOr<link::Rights> Admission::Admit(const link::Greeting& greeting) {
   auto claims = keys->Verify(greeting.token, absl::Now());
   if (!claims.ok()) return claims.status();
   return link::Rights{.role = claims->role, .job = std::move(claims->job), .until = claims->until};
+}
+
+absl::StatusOr<std::optional<link::Rights>> Admission::ByCertificate(
+    const std::vector<std::string>& uris) const {
+  if (!options_.member_uri) return std::nullopt;
+  auto named = options_.member_uri->Find(uris);
+  if (!named.ok()) return named.status();
+  if (!named->has_value()) return std::nullopt;
+  return link::Rights{.role = wire::native::Role::kTask,
+                      .job = std::move((*named)->job),
+                      .member = (*named)->member};
 }
 
 absl::StatusOr<Admission::TaskToken> Admission::MakeTaskToken(const std::string& job,

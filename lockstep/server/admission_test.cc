@@ -20,9 +20,9 @@ using ::testing::HasSubstr;
 using wire::native::Role;
 
 // Where a caller may come from.
-constexpr link::Greeting kFar = {.secure = true};
-constexpr link::Greeting kFarInClear = {};
-constexpr link::Greeting kNear = {.local = true};
+const link::Greeting kFar = {.secure = true};
+const link::Greeting kFarInClear = {};
+const link::Greeting kNear = {.local = true};
 
 class AdmissionTest : public testing::Test {
  protected:
@@ -104,6 +104,43 @@ TEST_F(AdmissionTest, ASafeNetworkNeedsNone) {
   EXPECT_EQ(Load(false, true)->Admit(kFarInClear)->role, Role::kOperate);
   // Whoever shows one is held to it.
   EXPECT_EQ(ReasonOf(*admission, kFar, "nonsense"), "token_invalid");
+}
+
+TEST_F(AdmissionTest, ACertificateThatNamesAMemberStandsForATokenOfIt) {
+  const std::string key = *auth::TokenKeys::NewKey();
+  WriteKeys(key);
+  const auto pattern = MemberUri::Parse("spiffe://example.org/job/{job}/member/{member}");
+  ASSERT_TRUE(pattern.ok()) << pattern.status();
+  const auto admission = *Admission::Load({.token_keys = path(), .member_uri = *pattern}, nullptr);
+  const auto with = [](const link::Greeting& from, std::vector<std::string> uris) {
+    link::Greeting greeting = from;
+    greeting.uris = std::move(uris);
+    return greeting;
+  };
+  const std::string own = "spiffe://example.org/job/digits/member/3";
+  // Also for somebody of this host, who could do without.
+  for (const bool local : {false, true}) {
+    link::Greeting greeting = with(kFar, {own});
+    greeting.local = local;
+    const auto rights = admission->Admit(greeting);
+    ASSERT_TRUE(rights.ok()) << rights.status();
+    EXPECT_EQ(rights->role, Role::kTask);
+    EXPECT_EQ(rights->job, "digits");
+    EXPECT_EQ(rights->member, MemberIndex(3));
+  }
+  EXPECT_EQ(ReasonOf(*admission, with(kFar, {}), ""), "token_required");
+  EXPECT_EQ(ReasonOf(*admission, with(kFar, {"spiffe://other.org/job/digits/member/3"}), ""),
+            "token_required");
+  EXPECT_EQ(ReasonOf(*admission, with(kFar, {own, own}), ""), "not_permitted");
+  EXPECT_EQ(ReasonOf(*admission, with(kFar, {own + "/"}), ""), "not_permitted");
+  // Where there is a token, it decides.
+  link::Greeting both = with(kFar, {own});
+  const std::string token = Token(key, Role::kLaunch, "other");
+  both.token = token;
+  EXPECT_EQ(admission->Admit(both)->job, "other");
+  EXPECT_EQ(admission->Admit(both)->member, std::nullopt);
+  // Without the option a certificate names nobody.
+  EXPECT_EQ(ReasonOf(*Load(true), with(kFar, {own}), ""), "token_required");
 }
 
 TEST_F(AdmissionTest, KeysAreReplacedUnderAServer) {

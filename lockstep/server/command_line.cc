@@ -156,6 +156,35 @@ absl::Status ReadKubernetes(const std::vector<std::string>& accounts,
   return absl::OkStatus();
 }
 
+// What clients have to prove by certificates, once the files are known.
+absl::Status ReadCertificates(const DeclaredOptions& declared, ServerOptions& options) {
+  const CertificateFiles& files = options.certificate;
+  if (!declared.member_uri.empty()) {
+    if (files.client_authorities.empty()) {
+      return absl::InvalidArgumentError(
+          "--member-uri needs --client-ca FILE: without it the server asks clients for no "
+          "certificates");
+    }
+    auto uri = MemberUri::Parse(declared.member_uri);
+    if (!uri.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--member-uri ", std::string(uri.status().message())));
+    }
+    options.member_uri = *std::move(uri);
+  }
+  if (declared.stock_tls) {
+    if (files.certificates.empty()) {
+      return absl::InvalidArgumentError(
+          "--stock-tls needs --tls-cert or --auth: stock clients know authorities, not "
+          "fingerprints");
+    }
+    options.listener.tls = {.certificates = files.certificates,
+                            .key = files.key.empty() ? files.certificates : files.key,
+                            .client_authorities = files.client_authorities};
+  }
+  return absl::OkStatus();
+}
+
 // What the texts say, checked.
 absl::Status Read(const DeclaredOptions& declared, const config::OptionTable::Variables& variables,
                   ParsedOptions& parsed) {
@@ -192,17 +221,9 @@ absl::Status Read(const DeclaredOptions& declared, const config::OptionTable::Va
         "--insecure-network lets everybody do everything, whatever --auth, --token-keys or "
         "--kubernetes-account say; give only one of them");
   }
-  if (declared.stock_tls) {
-    const CertificateFiles& files = options.certificate;
-    if (files.certificates.empty()) {
-      return absl::InvalidArgumentError(
-          "--stock-tls needs --tls-cert or --auth: stock clients know authorities, not "
-          "fingerprints");
-    }
-    options.listener.tls = {.certificates = files.certificates,
-                            .key = files.key.empty() ? files.certificates : files.key,
-                            .client_authorities = files.client_authorities};
-  }
+  status = ReadCertificates(declared, options);
+  if (!status.ok()) return status;
+  options.listener.callers_are_tasks = declared.stock_tls || TakesTokens(options);
   auto allowed = runtime::ParseAllowedPeers(declared.allow_uids);
   if (!allowed.ok()) return allowed.status();
   options.allowed = *std::move(allowed);

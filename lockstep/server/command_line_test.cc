@@ -188,6 +188,18 @@ TEST(CommandLine, WrongOptionsAreNamed) {
               HasSubstr("--register-timeout"));
 }
 
+TEST(CommandLine, CertificatesNameMembersOfThosePatterns) {
+  const std::string pattern = "spiffe://example.org/job/{job}/member/{member}";
+  EXPECT_EQ(Good({"--tls-cert", "s.pem", "--client-ca", "ca.pem", "--member-uri", pattern.c_str()})
+                .options.member_uri->pattern(),
+            pattern);
+  EXPECT_FALSE(Good({"--job", "a=1"}).options.member_uri);
+  EXPECT_THAT(Complaint({"--tls-cert", "s.pem", "--member-uri", pattern.c_str()}),
+              HasSubstr("--member-uri needs --client-ca"));
+  EXPECT_THAT(Complaint({"--client-ca", "ca.pem", "--member-uri", "spiffe://a/{job}"}),
+              HasSubstr("--member-uri 'spiffe://a/{job}': {job} and {member}"));
+}
+
 TEST(CommandLine, WrongDurationsAreNamed) {
   for (const char* wrong : {"90", "-1s", "inf", "soon", ""}) {
     EXPECT_THAT(Complaint({"--job", "a=1", "--heartbeat-timeout", wrong}),

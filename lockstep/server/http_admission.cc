@@ -17,6 +17,9 @@ namespace lockstep::server {
 absl::StatusOr<link::Rights> HttpAdmission::Admit(const HttpCaller& caller) const {
   const bool trusted = caller.local || options_.insecure_network;
   if (caller.token.empty() || !options_.has_keys) {
+    auto named = admission_->ByCertificate(caller.uris);
+    if (!named.ok()) return named.status();
+    if (named->has_value()) return **std::move(named);
     if (trusted) return link::Rights();
     if (caller.certified) return link::Rights{.role = wire::native::Role::kObserve};
     return wire::native::WithReason(

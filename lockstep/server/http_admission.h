@@ -17,7 +17,8 @@ class LinkListener;
 
 // Users of this host, at a loopback address, see everything, and so does everybody where the
 // operator calls the network safe. Others come by TLS and show a token, or a certificate of an
-// authority of `client_ca`, which is worth a token of the role `observe` for all jobs.
+// authority of `client_ca`, which is worth a token of the role `observe` for all jobs, unless it
+// names a member: then one of the role `task` for that job.
 //
 // Threads: thread-safe.
 class HttpAdmission {
@@ -31,6 +32,7 @@ class HttpAdmission {
       : admission_(std::move(admission)), options_(options) {}
 
   // UNAUTHENTICATED: `token_required`, `token_in_clear`, or as TokenKeys::Verify.
+  // PERMISSION_DENIED: as Admission::ByCertificate.
   absl::StatusOr<link::Rights> Admit(const HttpCaller& caller) const;
 
  private:

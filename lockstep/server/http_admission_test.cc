@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/time/clock.h"
 #include "gtest/gtest.h"
@@ -27,7 +28,8 @@ class HttpAdmissionTest : public testing::Test {
   // The role of who is let in, or the reason why not.
   std::string Admit(HttpCaller caller, HttpAdmission::Options options) {
     auto admission =
-        Admission::Load({.token_keys = options.has_keys ? folder_ + "/token.key" : std::string()},
+        Admission::Load({.token_keys = options.has_keys ? folder_ + "/token.key" : std::string(),
+                         .member_uri = *MemberUri::Parse("spiffe://a/{job}/{member}")},
                         [](const std::string&) {});
     EXPECT_TRUE(admission.ok()) << admission.status();
     const auto rights = HttpAdmission(*admission, options).Admit(caller);
@@ -55,6 +57,18 @@ TEST_F(HttpAdmissionTest, FromOtherHostsATokenOrACertificateIsNeeded) {
 TEST_F(HttpAdmissionTest, WithoutKeysTokensMeanNothing) {
   EXPECT_EQ(Admit({.token = token_, .secure = true}, {}), "token_required");
   EXPECT_EQ(Admit({.token = token_, .secure = true, .certified = true}, {}), "observe");
+}
+
+TEST_F(HttpAdmissionTest, ACertificateThatNamesAMemberStandsForATokenOfATask) {
+  for (const HttpAdmission::Options& options : {HttpAdmission::Options{.has_keys = true}, {}}) {
+    const auto admit = [&](std::vector<std::string> uris) {
+      return Admit({.secure = true, .certified = true, .uris = std::move(uris)}, options);
+    };
+    EXPECT_EQ(admit({"spiffe://a/digits/3"}), "task");
+    EXPECT_EQ(admit({"spiffe://b/digits/3"}), "observe");
+    EXPECT_EQ(admit({"spiffe://a/digits/three"}), "not_permitted");
+    EXPECT_EQ(admit({"spiffe://a/digits/3", "spiffe://b/"}), "not_permitted");
+  }
 }
 
 TEST_F(HttpAdmissionTest, UsersOfThisHostAndSafeNetworksSeeEverything) {

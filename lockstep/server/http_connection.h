@@ -85,6 +85,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   // Whether it came by TLS, and then with a certificate of an authority that the server believes.
   bool secure() const { return channel_->secure(); }
   bool certified() const { return channel_->certified(); }
+  std::vector<std::string> peer_uris() const { return channel_->peer_uris(); }
 
  private:
   enum class State { kReading, kAsked, kAnswering, kLingering, kEnded };

@@ -142,11 +142,11 @@ class HttpListener::Impl {
       return absl::OkStatus();
     }
     const std::string authorization = request.header("authorization");
-    const auto rights =
-        options_.access.admit({.token = BearerToken(authorization),
-                               .secure = connection->secure(),
-                               .certified = connection->certified(),
-                               .local = acceptor_.address().address().is_loopback()});
+    const auto rights = options_.access.admit({.token = BearerToken(authorization),
+                                               .secure = connection->secure(),
+                                               .certified = connection->certified(),
+                                               .local = acceptor_.address().address().is_loopback(),
+                                               .uris = connection->peer_uris()});
     return rights.ok() ? CheckRights(*rights, ask) : rights.status();
   }
 

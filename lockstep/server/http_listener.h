@@ -43,6 +43,8 @@ struct HttpCaller {
   bool secure = false;     // by TLS
   bool certified = false;  // with a certificate of an authority that the server believes
   bool local = false;      // from this host, by a user who may call here
+  // As runtime::SecureLayer::peer_uris.
+  std::vector<std::string> uris = {};
 };
 
 // How callers connect, and what they may see. The functions are called on the listener's thread.

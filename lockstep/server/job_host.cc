@@ -29,7 +29,7 @@ CallId SignOfLife(const coord::Event& event) {
   return {};
 }
 
-// Who calls by TLS may be on any host: a stock client is a task, as others are by their token.
+// A stock client is a task, as others are by their token.
 coord::Event AsTask(coord::Event event) {
   std::visit(
       [](auto& e) {
@@ -49,8 +49,8 @@ JobHost::JobHost(runtime::Loop& loop, coord::CoordinatorOptions coordinator, Com
       counters_(counters),
       listener_(
           loop, WithJob(listener, options(), memory),
-          [this, by_tls = listener.tls.has_value()](coord::Event event) {
-            Handle(by_tls ? AsTask(std::move(event)) : std::move(event));
+          [this, are_tasks = listener.callers_are_tasks](coord::Event event) {
+            Handle(are_tasks ? AsTask(std::move(event)) : std::move(event));
           },
           [this] { return coordinator_.service_incarnation(); },
           [this](std::string text) { spdlog::warn("job '{}': {}", name(), text); }),

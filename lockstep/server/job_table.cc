@@ -139,8 +139,15 @@ JobTable::~JobTable() {
 
 std::unique_ptr<JobHost> JobTable::MakeHost(coord::CoordinatorOptions options) {
   const std::string name = options.job;
+  net::StockListenerOptions stock = options_.listener;
+  if (stock.tls && options_.member_uri) {
+    stock.member_of_uris = [uri = *options_.member_uri,
+                            name](const std::vector<std::string>& uris) {
+      return uri.FindIn(name, uris);
+    };
+  }
   auto host = std::make_unique<JobHost>(loop_, std::move(options), commits_, listener_, feed_,
-                                        counters_, memory_, options_.stores, options_.listener,
+                                        counters_, memory_, options_.stores, std::move(stock),
                                         options_.journal_queue_bytes_max);
   host->outlet().OnMemberLost([this, name](const std::string& on, int64_t pid) {
     if (on_member_lost_) on_member_lost_(name, on, pid);

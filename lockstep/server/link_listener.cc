@@ -125,7 +125,8 @@ absl::Status LinkListener::LoadAdmission(const ServerOptions& options) {
   const auto warn = [](const std::string& text) { spdlog::warn("{}", text); };
   auto admission = Admission::Load({.token_keys = options.token_keys,
                                     .insecure_network = options.insecure_network,
-                                    .kubernetes = !options.kubernetes.accounts.empty()},
+                                    .kubernetes = !options.kubernetes.accounts.empty(),
+                                    .member_uri = options.member_uri},
                                    warn);
   if (!admission.ok()) {
     return absl::FailedPreconditionError(

@@ -56,13 +56,13 @@ void NativeListener::Take(link::Request request, link::Responder responder) {
   if (speaker->second.job == nullptr) return responder.Fail(speaker->second.why);
   if (request.id == 0) return responder.Fail(NoNumber());
   const CallId call = NextCall();
-  const wire::native::RequestContext from = {
-      .caller = {.call = call,
-                 .session = speaker->second.session,
-                 .number = request.id,
-                 .standing = StandingOf(request.rights.role)},
-      .now = runtime::MonotonicNow(),
-      .peer = request.peer};
+  const wire::native::RequestContext from = {.caller = {.call = call,
+                                                        .session = speaker->second.session,
+                                                        .number = request.id,
+                                                        .standing = StandingOf(request.rights.role),
+                                                        .bound = request.rights.member},
+                                             .now = runtime::MonotonicNow(),
+                                             .peer = request.peer};
   auto event = wire::native::ToEvent(request.kind, request.payload, from);
   if (!event.ok()) return responder.Fail(event.status());
   Begin(request.link, call, *std::move(event), std::move(responder));

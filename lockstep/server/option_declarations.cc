@@ -100,6 +100,12 @@ void DeclareAccess(DeclaredOptions& declared) {
              "in this PEM file. Over HTTP such a certificate is not required; it stands for a "
              "token of the role observe.");
   DeclareKubernetes(declared);
+  table.Text("member-uri", &declared.member_uri, "PATTERN",
+             "With --client-ca: a client certificate with exactly one URI, of this form, names a "
+             "member of a job, and stands for a token of the role task as that member. With "
+             "--stock-tls, stock gRPC clients need such a certificate. Example: "
+             "spiffe://example.org/job/{job}/member/{member}. Empty: certificates name no "
+             "members.");
   table
       .Switch("insecure-network", &options.insecure_network,
               "Allow addresses that other hosts can reach, and require neither TLS nor tokens: "

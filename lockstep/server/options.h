@@ -13,6 +13,7 @@
 #include "lockstep/platform/runtime/address.h"
 #include "lockstep/platform/runtime/peer_owner.h"
 #include "lockstep/server/kubernetes_accounts.h"
+#include "lockstep/server/member_uri.h"
 #include "lockstep/server/store_host.h"
 #include "lockstep/stock/grpc/stock_listener.h"
 
@@ -85,6 +86,8 @@ struct ServerOptions {
   runtime::AllowedPeers allowed;
   // By which clients know this server, on the link.
   CertificateFiles certificate;
+  // The URIs by which certificates name members; `member_uri`. Absent: they name none.
+  std::optional<MemberUri> member_uri;
   // The keys of tokens; `token_keys`. Empty: only users of this host are known.
   std::string token_keys;
   // Whose tokens the API server of a Kubernetes cluster verifies for this one.

@@ -309,7 +309,7 @@ absl::Status Server::StartLink() {
   auto link = LinkListener::Listen(
       loop_, options_, memory_, std::move(events),
       [this](const wire::native::OpenTunnel& asked) -> absl::StatusOr<runtime::Address> {
-        const auto job = jobs_.Get(asked.job);
+        const auto job = jobs_.Get(asked.job, JobTable::Others::kNotNamed);
         if (!job.ok()) return job.status();
         return AddressFor(asked, **job);
       });
@@ -533,7 +533,7 @@ void Server::WatchEvents(const link::Request& request, link::Responder responder
 }
 
 absl::Status Server::CheckFollowed(const std::string& job) const {
-  return job.empty() ? absl::OkStatus() : jobs_.Get(job).status();
+  return job.empty() ? absl::OkStatus() : jobs_.Get(job, JobTable::Others::kNotNamed).status();
 }
 
 std::vector<std::string> Server::NotReady() const {
@@ -543,7 +543,11 @@ std::vector<std::string> Server::NotReady() const {
 
 void Server::View(const std::string& job, HttpSource::Viewed viewed) {
   StatusBoard::Wish wish;
-  if (!job.empty()) wish = job;
+  if (!job.empty()) {
+    const auto there = jobs_.Get(job, JobTable::Others::kNotNamed);
+    if (!there.ok()) return viewed(there.status());
+    wish = job;
+  }
   ++counters_.status_requests;
   status_.Ask(std::move(wish), [this, job, viewed = std::move(viewed)](
                                    absl::StatusOr<StatusBoard::Bytes> bytes) mutable {

@@ -3,9 +3,13 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
@@ -21,6 +25,9 @@ namespace lockstep::server {
 namespace {
 
 namespace pb = ::xla::coordination;
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 constexpr absl::Duration kPatience = absl::Seconds(60);
 // A client that is refused tries again until its deadline.
@@ -42,7 +49,8 @@ class StockTlsTest : public testing::Test {
     std::filesystem::remove_all(folder_);
   }
 
-  void Serve(int32_t size) {
+  // `member_uri`: empty: a certificate is good for every member.
+  void Serve(int32_t size, std::string_view member_uri = "") {
     const tls::Identity own =
         *tls::MakeSigned(Named({"localhost"}), tls::UsedBy::kServer, authority_);
     ASSERT_TRUE(runtime::WriteSecretFile(folder_ + "/server.pem", own.certificates + own.key).ok());
@@ -53,9 +61,15 @@ class StockTlsTest : public testing::Test {
     options.listener.tls = {.certificates = folder_ + "/server.pem",
                             .key = folder_ + "/server.pem",
                             .client_authorities = folder_ + "/ca.pem"};
+    if (!member_uri.empty()) options.member_uri = *MemberUri::Parse(member_uri);
     auto server = Server::Start(options);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
+  }
+
+  // Of a client, with these names.
+  tls::Identity Client(std::vector<std::string> names) const {
+    return *tls::MakeSigned(Named(std::move(names)), tls::UsedBy::kClient, authority_);
   }
 
   // `own`: without a key, a client without a certificate.
@@ -84,6 +98,30 @@ class StockTlsTest : public testing::Test {
     const grpc::Status status = stub.RegisterTask(&context, request, &response);
     if (incarnation != nullptr) *incarnation = response.service_incarnation();
     return status;
+  }
+
+  // What is said to a client of these names that registers as that member; empty: it may.
+  std::string Refusal(std::vector<std::string> names, int32_t member) {
+    const auto stub = Stub(Client(std::move(names)));
+    return TextOfRefusal([&](grpc::ClientContext& context) {
+      pb::RegisterTaskRequest request;
+      request.set_source_task_id(member);
+      request.set_incarnation(100 + static_cast<uint64_t>(member));
+      pb::RegisterTaskResponse response;
+      return stub->RegisterTask(&context, request, &response);
+    });
+  }
+  // The same of any call, which is not refused for another reason.
+  static std::string TextOfRefusal(const std::function<grpc::Status(grpc::ClientContext&)>& call) {
+    grpc::ClientContext context;
+    context.set_deadline(absl::ToChronoTime(absl::Now() + kPatience));
+    const grpc::Status status = call(context);
+    if (status.ok()) return "";
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::PERMISSION_DENIED) << status.error_message();
+    const auto& metadata = context.GetServerTrailingMetadata();
+    const auto reason = metadata.find("lockstep-reason");
+    EXPECT_TRUE(reason != metadata.end() && reason->second == "not_permitted");
+    return status.error_message();
   }
 
   static grpc::Status Meet(pb::CoordinationService::Stub& stub, int32_t member,
@@ -119,6 +157,90 @@ TEST_F(StockTlsTest, ClientsWithCertificatesRegisterAndMeet) {
   std::thread other([&] { meet(*second, 1); });
   meet(*first, 0);
   other.join();
+}
+
+constexpr std::string_view kMemberUri = "spiffe://cluster/job/{job}/member/{member}";
+
+TEST_F(StockTlsTest, MembersThatTheirCertificatesNameRegisterAndMeet) {
+  Serve(2, kMemberUri);
+  const auto meet = [&](int32_t member) {
+    const auto stub =
+        Stub(Client({"spiffe://cluster/job/digits/member/" + std::to_string(member), "some.host"}));
+    uint64_t incarnation = 0;
+    const grpc::Status registered = Register(*stub, member, kPatience, &incarnation);
+    EXPECT_TRUE(registered.ok()) << registered.error_message();
+    const grpc::Status met = Meet(*stub, member, incarnation);
+    EXPECT_TRUE(met.ok()) << met.error_message();
+  };
+  std::thread other([&] { meet(1); });
+  meet(0);
+  other.join();
+}
+
+TEST_F(StockTlsTest, ACertificateThatNamesAMemberIsGoodForNoOther) {
+  Serve(1, kMemberUri);
+  const std::string own = "spiffe://cluster/job/digits/member/0";
+  const std::string said = Refusal({own}, 1);
+  EXPECT_THAT(said, HasSubstr("names member 0 of job 'digits'"));
+  EXPECT_THAT(said, HasSubstr("request names member 1"));
+  const auto stub = Stub(Client({own}));
+  uint64_t service = 0;
+  ASSERT_TRUE(Register(*stub, 0, kPatience, &service).ok());
+  // Each call that says who makes it, as itself and as another.
+  for (const int32_t member : {0, 1}) {
+    const auto said_of = [&](auto call, auto request, auto response) {
+      request.mutable_incarnations()->set_service_incarnation(service);
+      request.set_source_task_id(member);
+      return TextOfRefusal([&](grpc::ClientContext& context) {
+        return (stub.get()->*call)(&context, request, &response);
+      });
+    };
+    using Service = pb::CoordinationService::Stub;
+    pb::BarrierRequest barrier;
+    barrier.set_barrier_id("met");
+    barrier.set_barrier_timeout_in_ms(60'000);
+    const testing::Matcher<std::string> hears =
+        member == 0 ? testing::Matcher<std::string>(IsEmpty())
+                    : testing::Matcher<std::string>(HasSubstr("request names member 1"));
+    EXPECT_THAT(said_of(&Service::Barrier, barrier, pb::BarrierResponse()), hears);
+    pb::HeartbeatRequest heartbeat;
+    heartbeat.set_incarnation(100);
+    EXPECT_THAT(said_of(&Service::Heartbeat, heartbeat, pb::HeartbeatResponse()), hears);
+    if (member == 0) continue;
+    EXPECT_THAT(
+        said_of(&Service::PollForError, pb::PollForErrorRequest(), pb::PollForErrorResponse()),
+        hears);
+    EXPECT_THAT(said_of(&Service::ReportErrorToService, pb::ReportErrorToServiceRequest(),
+                        pb::ReportErrorToServiceResponse()),
+                hears);
+    EXPECT_THAT(
+        said_of(&Service::ShutdownTask, pb::ShutdownTaskRequest(), pb::ShutdownTaskResponse()),
+        hears);
+  }
+}
+
+TEST_F(StockTlsTest, WhereCertificatesNameMembersOthersAreRefused) {
+  Serve(1, kMemberUri);
+  EXPECT_THAT(Refusal({}, 0), HasSubstr("has no URI"));
+  EXPECT_THAT(Refusal({"some.host", "10.0.0.1"}, 0), HasSubstr("has no URI"));
+  EXPECT_THAT(Refusal({"spiffe://cluster/job/other/member/0"}, 0),
+              HasSubstr("names member 0 of job 'other'"));
+  EXPECT_THAT(Refusal({"spiffe://elsewhere/job/digits/member/0"}, 0),
+              HasSubstr("'spiffe://elsewhere/job/digits/member/0', names no member"));
+  EXPECT_THAT(Refusal({"spiffe://cluster/job/digits/member/00"}, 0), HasSubstr("names none"));
+  EXPECT_THAT(
+      Refusal({"spiffe://cluster/job/digits/member/0", "spiffe://cluster/job/digits/member/1"}, 0),
+      HasSubstr("several URIs"));
+  // Also with what names no member.
+  const auto stub = Stub(Client({}));
+  EXPECT_THAT(TextOfRefusal([&](grpc::ClientContext& context) {
+                pb::TryGetKeyValueRequest request;
+                request.set_key("config/lr");
+                pb::TryGetKeyValueResponse response;
+                return stub->TryGetKeyValue(&context, request, &response);
+              }),
+              HasSubstr("has no URI"));
+  EXPECT_EQ(Refusal({"spiffe://cluster/job/digits/member/0"}, 0), "");
 }
 
 // They may be on any host, as callers with a token of role task.

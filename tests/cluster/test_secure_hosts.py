@@ -181,6 +181,7 @@ def test_a_job_of_two_hosts_runs_and_nobody_can_read_along(cluster):
 
 # Unchanged programs: they know nothing of lockstep, and their clients of neither TLS nor tokens.
 STOCK_JAX = f"""
+import sys
 import jax
 jax.distributed.initialize()
 from jax._src import distributed
@@ -189,6 +190,13 @@ import numpy
 client = distributed.global_state.client
 client.key_value_set("{KEY}/%d" % jax.process_index(), "{VALUE}")
 assert client.blocking_key_value_get("{KEY}/%d" % (1 - jax.process_index()), 60_000) == "{VALUE}"
+for key in ("_stacks/question", "lockstep/rendezvous/card/0"):
+    try:
+        client.key_value_set(key, "x", allow_overwrite=True)
+        print("wrote", key, flush=True)
+        sys.exit(1)
+    except jax.errors.JaxRuntimeError as error:
+        assert "PERMISSION_DENIED" in str(error), error
 client.wait_at_barrier("barrier-to-hide", 60_000)
 print("sum", int(multihost_utils.process_allgather(numpy.array([jax.process_index() + 1])).sum()),
       flush=True)

@@ -299,7 +299,7 @@ def authority(tmp_path_factory):
     openssl = openssl_or_skip()
     folder = tmp_path_factory.mktemp("clients")
 
-    def make(name, by=None, days=1):
+    def make(name, by=None, days=1, uris=()):
         certificate, key = folder / f"{name}.pem", folder / f"{name}.key"
         words = [openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
                  "-nodes", "-days", str(days), "-subj", f"/CN={name}", "-keyout", key, "-out",
@@ -310,6 +310,8 @@ def authority(tmp_path_factory):
             words += ["-CA", folder / f"{by}.pem", "-CAkey", folder / f"{by}.key", "-addext",
                       "basicConstraints=critical,CA:FALSE", "-addext",
                       "extendedKeyUsage=clientAuth"]
+        if uris:
+            words += ["-addext", "subjectAltName=" + ",".join(f"URI:{uri}" for uri in uris)]
         subprocess.run(list(map(str, words)), check=True, capture_output=True, timeout=DEADLINE_S,
                        env={**os.environ, "OPENSSL_CONF": "/dev/null"})
         return certificate, key
@@ -338,6 +340,31 @@ def test_a_client_certificate_stands_for_an_observer(tmp_path, auth, authority):
             foreign.load_cert_chain(*authority(name, by=by))
             with pytest.raises((ssl.SSLError, ConnectionError)):
                 server.get("/healthz", context=foreign)
+        server.stop()
+
+
+def test_a_certificate_that_names_a_member_stands_for_a_task_of_its_job(tmp_path, auth, authority):
+    ca = authority("ca")[0]
+    with Secured(tmp_path, auth, "--client-ca", ca, "--member-uri",
+                 "spiffe://cluster/job/{job}/member/{member}") as server:
+        def with_uris(name, *uris):
+            context = trusting(auth)
+            context.load_cert_chain(*authority(name, by="ca", uris=uris))
+            return context
+
+        member = with_uris("member", f"spiffe://cluster/job/{JOB}/member/1")
+        token = server.token("task")
+        pages = [f"{page.split('?')[0]}?job={name}" for page in PAGES for name in (JOB, OTHER)]
+        shown = {page: server.get(page, token)[0] for page in PAGES + pages}
+        assert {page: server.get(page, context=member)[0] for page in PAGES + pages} == shown
+        assert shown["/metrics"] == 403 and 200 in shown.values()
+        # One of another kind is an observer, as without the option; one that is not clear is none.
+        scraper = with_uris("scraper", "spiffe://cluster/scraper")
+        assert server.get("/metrics", context=scraper)[0] == 200
+        for name, uris in (("two", [f"spiffe://cluster/job/{JOB}/member/{n}" for n in (0, 1)]),
+                           ("odd", [f"spiffe://cluster/job/{JOB}/member/%31"])):
+            status, _, text = server.get("/metrics", context=with_uris(name, *uris))
+            assert status == 403 and json.loads(text)["reason"] == "not_permitted"
         server.stop()
 
 

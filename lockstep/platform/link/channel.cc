@@ -78,9 +78,8 @@ void Channel::ReadSecure(const std::array<asio::mutable_buffer, 2>& rooms, Done 
 
 void Channel::AwaitSocket(const std::array<asio::mutable_buffer, 2>& rooms, Done done) {
   socket_.async_read_some(
-      asio::buffer(front_),
-      [self = shared_from_this(), rooms, done = std::move(done)](const asio::error_code& error,
-                                                                 size_t bytes) mutable {
+      asio::buffer(front_), [self = shared_from_this(), rooms, done = std::move(done)](
+                                const asio::error_code& error, size_t bytes) mutable {
         if (error) return done(error, 0);
         Outcome outcome;
         const bool known = bytes < self->front_.size()
@@ -92,16 +91,16 @@ void Channel::AwaitSocket(const std::array<asio::mutable_buffer, 2>& rooms, Done
 }
 
 void Channel::AwaitFirst(const std::array<asio::mutable_buffer, 2>& rooms, Done done) {
-  socket_.async_wait(asio::ip::tcp::socket::wait_read,
-                     [self = shared_from_this(), rooms,
-                      done = std::move(done)](asio::error_code error) mutable {
-                       if (error) return done(error, 0);
-                       if (self->SeeFirst(error)) {
-                         return self->ReadSome(rooms, std::move(done));
-                       }
-                       if (!WouldBlock(error)) return done(error, 0);
-                       self->AwaitFirst(rooms, std::move(done));
-                     });
+  socket_.async_wait(
+      asio::ip::tcp::socket::wait_read,
+      [self = shared_from_this(), rooms, done = std::move(done)](asio::error_code error) mutable {
+        if (error) return done(error, 0);
+        if (self->SeeFirst(error)) {
+          return self->ReadSome(rooms, std::move(done));
+        }
+        if (!WouldBlock(error)) return done(error, 0);
+        self->AwaitFirst(rooms, std::move(done));
+      });
 }
 
 bool Channel::SeeFirst(asio::error_code& error) {

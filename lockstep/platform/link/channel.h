@@ -70,6 +70,10 @@ class Channel : public std::enable_shared_from_this<Channel> {
   bool secure() const { return layer_ != nullptr; }
   // As runtime::SecureLayer; false without TLS.
   bool certified() const { return layer_ != nullptr && layer_->certified(); }
+  // The same; none without TLS.
+  std::vector<std::string> peer_uris() const {
+    return layer_ != nullptr ? layer_->peer_uris() : std::vector<std::string>();
+  }
   // Why TLS failed; OK otherwise.
   const absl::Status& why() const { return why_; }
   // What it holds beside the object and the socket.

@@ -87,8 +87,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // HOST:PORT of the other end.
   const std::string& peer() const { return peer_; }
-  // By TLS; of an end that accepts either it is known once something has come.
-  bool secure() const { return channel_->secure(); }
+  // Whether it is by TLS, and with whose certificate. Of an end that accepts either that is known
+  // once something has come.
+  const Channel& channel() const { return *channel_; }
 
  private:
   // When what is sent goes out.

@@ -1,11 +1,14 @@
 // What a caller may do, and whether a request is part of that. Pure.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "lockstep/base/ids.h"
 #include "lockstep/wire/native/kind.h"
 
 namespace lockstep::link {
@@ -15,6 +18,8 @@ struct Rights {
   wire::native::Role role = wire::native::Role::kOperate;
   std::string job = {};                       // the only one; empty: all
   absl::Time until = absl::InfiniteFuture();  // when its token expires
+  // Of that job, the only one that the caller may join as; absent: any.
+  std::optional<MemberIndex> member = std::nullopt;
 };
 
 // PERMISSION_DENIED, `not_permitted`: the role may not ask requests of that kind
@@ -28,6 +33,8 @@ struct Greeting {
   std::string_view token;  // empty: it has none
   bool secure = false;     // by TLS
   bool local = false;      // from this host, by a user who may call here
+  // As runtime::SecureLayer::peer_uris.
+  std::vector<std::string> uris = {};
 };
 
 }  // namespace lockstep::link

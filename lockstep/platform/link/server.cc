@@ -358,7 +358,7 @@ void Server::Impl::Greet(LinkId id, Link& link, const Message& message) {
          .payload = wire::native::Encode(Refused{.reason = "version", .message = text})},
         absl::FailedPreconditionError(text));
   }
-  if (!options_.allows_plain && !link.connection->secure()) {
+  if (!options_.allows_plain && !link.connection->channel().secure()) {
     const std::string text =
         "this server speaks TLS only: use its join string, lockstep://HOST:PORT#sha256=..., from "
         "its log or ready file";
@@ -368,8 +368,9 @@ void Server::Impl::Greet(LinkId id, Link& link, const Message& message) {
   link.stage = Stage::kAwaited;
   if (!options_.admit) return Admit(id, Rights());
   auto verdict = options_.admit(id, {.token = hello->token,
-                                     .secure = link.connection->secure(),
-                                     .local = acceptor_.address().address().is_loopback()});
+                                     .secure = link.connection->channel().secure(),
+                                     .local = acceptor_.address().address().is_loopback(),
+                                     .uris = link.connection->channel().peer_uris()});
   if (verdict) Admit(id, *std::move(verdict));
 }
 

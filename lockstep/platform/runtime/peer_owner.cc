@@ -90,13 +90,6 @@ struct DiagRequest {
   inet_diag_req_v2 request;
 };
 
-// Of this thread. It holds a descriptor from the first question on.
-UniqueFd& DiagSocket() {
-  static thread_local UniqueFd socket(
-      ::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
-  return socket;
-}
-
 absl::Status Unsupported() { return absl::UnimplementedError("no NETLINK_SOCK_DIAG"); }
 absl::Status Unknown() { return absl::NotFoundError("the kernel has no such connection"); }
 
@@ -121,14 +114,14 @@ absl::StatusOr<Found> ReadDiag(const nlmsghdr& header, const char* payload, size
 }
 
 absl::StatusOr<Found> AskDiag(const Ends& ends) {
-  static thread_local uint32_t last_question = 0;
-  const UniqueFd& socket = DiagSocket();
+  // Not kept: any thread of a program may ask, and its children would share it.
+  const UniqueFd socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
   if (!socket.valid()) return Unsupported();
   DiagRequest question = {};
   question.header = {.nlmsg_len = sizeof(question),
                      .nlmsg_type = SOCK_DIAG_BY_FAMILY,
                      .nlmsg_flags = NLM_F_REQUEST,
-                     .nlmsg_seq = ++last_question,
+                     .nlmsg_seq = 0,
                      .nlmsg_pid = 0};
   question.request.sdiag_family = static_cast<uint8_t>(ends.family);
   question.request.sdiag_protocol = IPPROTO_TCP;
@@ -145,17 +138,14 @@ absl::StatusOr<Found> AskDiag(const Ends& ends) {
              sizeof(kernel)) != static_cast<ssize_t>(sizeof(question))) {
     return Unsupported();
   }
-  // The kernel has answered before `sendto` returns; an older answer is somebody's who gave up.
-  for (;;) {
-    std::array<char, 4096> answer;
-    const ssize_t size = recv(socket.get(), answer.data(), answer.size(), MSG_DONTWAIT);
-    nlmsghdr header;
-    if (size < static_cast<ssize_t>(sizeof(header))) return Unsupported();
-    std::memcpy(&header, answer.data(), sizeof(header));
-    if (header.nlmsg_seq != last_question) continue;
-    return ReadDiag(header, answer.data() + sizeof(header),
-                    static_cast<size_t>(size) - sizeof(header), ends);
-  }
+  // The kernel has answered before `sendto` returns.
+  std::array<char, 4096> answer;
+  const ssize_t size = recv(socket.get(), answer.data(), answer.size(), MSG_DONTWAIT);
+  nlmsghdr header;
+  if (size < static_cast<ssize_t>(sizeof(header))) return Unsupported();
+  std::memcpy(&header, answer.data(), sizeof(header));
+  return ReadDiag(header, answer.data() + sizeof(header),
+                  static_cast<size_t>(size) - sizeof(header), ends);
 }
 
 // --- /proc/net/tcp -------------------------------------------------------------------------------

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
@@ -42,7 +43,14 @@ class SecureLayer {
   virtual bool ended() const = 0;        // the other end said that nothing more comes
   // Of the accepting end: the other has a certificate of an authority that this one believes.
   virtual bool certified() const = 0;
+  // Of a certificate that made the other end `certified`: the URIs that it holds for, as they stand
+  // in it, whatever bytes those are; at most kPeerUrisMax.
+  virtual std::vector<std::string> peer_uris() const = 0;
 };
+
+// Whoever goes by the URI of a certificate wants exactly one, and need not see further than to the
+// second.
+inline constexpr size_t kPeerUrisMax = 2;
 
 // What one costs beside the bytes it holds, about.
 inline constexpr size_t kSecureLayerBytes = size_t{40} << 10;

@@ -78,8 +78,7 @@ absl::StatusOr<ContextPtr> NewContext(const OpenSsl& openssl, const SSL_METHOD* 
   // OpenSSL prefers AES-256 with SHA-384; what hashes with SHA-256 takes less time in a handshake,
   // of which hashing is a good part, and is as safe for us.
   openssl.SSL_CTX_set_ciphersuites(
-      context.get(),
-      "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256:TLS_AES_256_GCM_SHA384");
+      context.get(), "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256:TLS_AES_256_GCM_SHA384");
   // SSL_CTX_set1_groups_list. By default a client may choose groups of which one handshake takes 16
   // ms of the server's time. Where only FIPS's are there, the second.
   for (const char* groups : {"X25519:P-256", "P-256"}) {

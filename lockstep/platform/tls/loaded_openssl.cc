@@ -16,9 +16,16 @@ struct Names {
 constexpr std::array kNames = {Names{"libssl.so.3", "libcrypto.so.3"},
                                Names{"libssl.so.1.1", "libcrypto.so.1.1"}};
 
-// Of a library that is there already; null otherwise. It is not let go: the process keeps it
-// anyway.
+// Of a library; null: there is none. It is not let go: its functions are used until the process
+// ends.
+using Open = void* (*)(const char* name);
+
+// One that the process has loaded already.
 void* Loaded(const char* name) { return ::dlopen(name, RTLD_LAZY | RTLD_NOLOAD); }
+
+// The system's, in a program that may have parts of another OpenSSL in itself: it calls its own
+// functions only, and offers them to nobody else.
+void* LoadApart(const char* name) { return ::dlopen(name, RTLD_LAZY | RTLD_LOCAL | RTLD_DEEPBIND); }
 
 // Finds a function by name, and remembers the first that is not there.
 class Finder {
@@ -60,17 +67,22 @@ absl::StatusOr<OpenSsl> Fill(void* ssl, void* crypto) {
 }  // namespace
 
 absl::StatusOr<const OpenSsl*> LoadedOpenSsl() {
-  for (const Names& names : kNames) {
-    void* const ssl = Loaded(names.ssl);
-    void* const crypto = Loaded(names.crypto);
-    if (ssl == nullptr || crypto == nullptr) continue;
-    static const absl::StatusOr<OpenSsl> table = Fill(ssl, crypto);
-    if (!table.ok()) return table.status();
-    return &*table;
+  for (const Open open : {&Loaded, &LoadApart}) {
+    for (const Names& names : kNames) {
+      void* const ssl = open(names.ssl);
+      if (ssl == nullptr) continue;
+      void* const crypto = Loaded(names.crypto);
+      if (crypto == nullptr) continue;
+      static const absl::StatusOr<OpenSsl> table = Fill(ssl, crypto);
+      if (!table.ok()) return table.status();
+      return &*table;
+    }
   }
   return absl::FailedPreconditionError(
-      "TLS needs the OpenSSL of Python's ssl module, and this process has loaded no such shared "
-      "library: use a Python whose ssl module is linked dynamically");
+      "TLS needs OpenSSL: this interpreter's ssl module has loaded no shared library of it, and "
+      "the "
+      "system has none (libssl.so.3 or libssl.so.1.1): install OpenSSL, or use a Python whose ssl "
+      "module is linked dynamically");
 }
 
 }  // namespace lockstep::tls

@@ -1,6 +1,7 @@
 // The functions of OpenSSL that connections use, as a table: a program of ours fills it with those
 // it is linked with, Python's extension with those of the OpenSSL that the interpreter has loaded
-// anyway. So one process never holds two of them.
+// anyway, or, where that has none as a shared library, of the system's. So one process never holds
+// two shared ones.
 //
 // Only functions that OpenSSL 1.1.1 and 3 have under the same name and with the same arguments.
 #pragma once
@@ -11,6 +12,7 @@
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 #include <openssl/x509_vfy.h>
+#include <openssl/x509v3.h>
 
 #include "absl/status/statusor.h"
 
@@ -55,6 +57,8 @@
   X(SSL_CTX_set_psk_server_callback)
 
 #define LOCKSTEP_LIBCRYPTO_FUNCTIONS(X) \
+  X(ASN1_STRING_get0_data)              \
+  X(ASN1_STRING_length)                 \
   X(BIO_ctrl)                           \
   X(BIO_free)                           \
   X(BIO_new)                            \
@@ -68,6 +72,7 @@
   X(ERR_get_error)                      \
   X(EVP_PKEY_free)                      \
   X(EVP_sha256)                         \
+  X(GENERAL_NAMES_free)                 \
   X(HMAC)                               \
   X(OPENSSL_sk_free)                    \
   X(OPENSSL_sk_new_null)                \
@@ -87,6 +92,7 @@
   X(X509_VERIFY_PARAM_set1_ip_asc)      \
   X(X509_digest)                        \
   X(X509_free)                          \
+  X(X509_get_ext_d2i)                   \
   X(X509_verify_cert)                   \
   X(X509_verify_cert_error_string)
 
@@ -104,8 +110,9 @@ struct OpenSsl {
 // Those this program is linked with. In a library of its own: lockstep_tls_linked.
 const OpenSsl& LinkedOpenSsl();
 
-// Those of the OpenSSL that this process has loaded, as `import ssl` does in Python; loads none
-// itself. FAILED_PRECONDITION: it has none, or one that is older than 1.1.1.
+// Those of the OpenSSL that this process has loaded, as `import ssl` does in Python. If it has
+// none, as where `ssl` is linked statically, the system's is loaded, apart from all else in the
+// process. FAILED_PRECONDITION: there is none either, or only one that is older than 1.1.1.
 absl::StatusOr<const OpenSsl*> LoadedOpenSsl();
 
 }  // namespace lockstep::tls

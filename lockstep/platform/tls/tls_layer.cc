@@ -98,6 +98,29 @@ bool TlsLayer::certified() const {
          openssl_.OPENSSL_sk_num(reinterpret_cast<const OPENSSL_STACK*>(chain)) > 0;
 }
 
+std::vector<std::string> TlsLayer::peer_uris() const {
+  std::vector<std::string> uris;
+  if (!certified()) return uris;
+  const auto* const chain =
+      reinterpret_cast<const OPENSSL_STACK*>(openssl_.SSL_get0_verified_chain(ssl_));
+  auto* const own = static_cast<X509*>(openssl_.OPENSSL_sk_value(chain, 0));
+  // Null where there are none, and where there are several lists, which no authority makes.
+  auto* const names = static_cast<GENERAL_NAMES*>(
+      openssl_.X509_get_ext_d2i(own, NID_subject_alt_name, nullptr, nullptr));
+  if (names == nullptr) return uris;
+  const auto* const list = reinterpret_cast<const OPENSSL_STACK*>(names);
+  const int count = openssl_.OPENSSL_sk_num(list);
+  for (int i = 0; i < count && uris.size() < runtime::kPeerUrisMax; ++i) {
+    const auto* const name = static_cast<const GENERAL_NAME*>(openssl_.OPENSSL_sk_value(list, i));
+    if (name->type != GEN_URI) continue;
+    const ASN1_IA5STRING* const text = name->d.uniformResourceIdentifier;
+    uris.emplace_back(reinterpret_cast<const char*>(openssl_.ASN1_STRING_get0_data(text)),
+                      static_cast<size_t>(openssl_.ASN1_STRING_length(text)));
+  }
+  openssl_.GENERAL_NAMES_free(names);
+  return uris;
+}
+
 absl::Status TlsLayer::Receive(std::string_view encrypted) {
   if (!failed_.ok()) return failed_;
   while (!encrypted.empty()) {

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "lockstep/platform/runtime/secure_layer.h"
 #include "lockstep/platform/tls/openssl.h"
@@ -43,6 +44,7 @@ class TlsLayer final : public runtime::SecureLayer {
   bool established() const override { return established_; }
   bool ended() const override { return ended_; }
   bool certified() const override;
+  std::vector<std::string> peer_uris() const override;
 
  private:
   absl::Status Shake();

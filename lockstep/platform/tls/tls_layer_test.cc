@@ -16,7 +16,9 @@ namespace lockstep::tls {
 namespace {
 
 using runtime::SecureLayer;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 constexpr absl::Duration kDay = absl::Hours(24);
 
@@ -365,6 +367,30 @@ TEST(TlsServerEndOfHttp, TakesClientsWithACertificateOfItsAuthorityAndWithout) {
     EXPECT_FALSE(ForeignClient(SpeaksHttp("", wrong)).Shake(*server));
     EXPECT_FALSE(server->certified());
   }
+}
+
+TEST(TlsServerEndOfHttp, KnowsTheUrisOfItsClientsCertificate) {
+  const Identity authority = *MakeAuthority(For({"spiffe://a/authority"}));
+  const auto context =
+      *ServerContext::Make(LinkedOpenSsl(), *MakeSelfSigned(For({"spiffe://a/server"})),
+                           authority.certificates, Serves::kHttp);
+  const auto uris_of = [&](std::vector<std::string> names) {
+    const auto server = context->Accept();
+    EXPECT_THAT(server->peer_uris(), IsEmpty());
+    const Identity own = *MakeSigned(For(std::move(names)), UsedBy::kClient, authority);
+    EXPECT_TRUE(ForeignClient(SpeaksHttp("", own)).Shake(*server));
+    return server->peer_uris();
+  };
+  EXPECT_THAT(uris_of({}), IsEmpty());
+  EXPECT_THAT(uris_of({"host.a", "10.0.0.1"}), IsEmpty());
+  EXPECT_THAT(uris_of({"host.a", "spiffe://a/job/b/member/0", "10.0.0.1"}),
+              ElementsAre("spiffe://a/job/b/member/0"));
+  // More than anybody needs.
+  EXPECT_THAT(uris_of({"spiffe://a/1", "spiffe://a/2", "spiffe://a/3"}),
+              ElementsAre("spiffe://a/1", "spiffe://a/2"));
+  const auto unknown = context->Accept();
+  EXPECT_TRUE(ForeignClient(SpeaksHttp("")).Shake(*unknown));
+  EXPECT_THAT(unknown->peer_uris(), IsEmpty());
 }
 
 TEST_F(TlsServerEnd, TakesNoGroupThatCostsItMuch) {

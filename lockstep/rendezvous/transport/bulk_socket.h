@@ -20,9 +20,10 @@ namespace lockstep::transport {
 // the socket does not take of that.
 class BulkSocket {
  public:
-  // Does not own the socket. `layer`: established; null: bytes go as they are.
+  // Does not own the socket. `layer`: established, and may hold bytes that came with the last of
+  // the handshake; null: bytes go as they are.
   BulkSocket(int fd, std::unique_ptr<runtime::SecureLayer> layer)
-      : fd_(fd), layer_(std::move(layer)) {}
+      : fd_(fd), layer_(std::move(layer)), reads_on_(layer_ != nullptr) {}
 
   ssize_t Read(absl::Span<const iovec> rooms);
   // Takes some of them, and none (EAGAIN) while what it took before waits.
@@ -39,7 +40,7 @@ class BulkSocket {
 
   int fd_;
   std::unique_ptr<runtime::SecureLayer> layer_;
-  bool reads_on_ = false;
+  bool reads_on_;
   std::string encrypted_;  // room for what comes
   std::string output_;     // taken; from `sent_` on it waits
   size_t sent_ = 0;

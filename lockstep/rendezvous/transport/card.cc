@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "lockstep/platform/runtime/host.h"
+#include "lockstep/platform/runtime/shared_secret.h"
 #include "lockstep/wire/native/utf8.h"
 
 namespace lockstep::transport {
@@ -55,6 +56,10 @@ absl::StatusOr<DoorKey> KeyOf(const Card& other, const Card& self) {
     return absl::FailedPreconditionError(
         "it does not encrypt what goes over the network, and this member must: set "
         "LOCKSTEP_ENCRYPT_DATA for all members, as `lockstep run --encrypt-data` does");
+  }
+  if (other.encrypts && other.secret.data.size() != runtime::kSecretBytes) {
+    return absl::FailedPreconditionError(
+        "its card says that it encrypts, and has no secret for it");
   }
   return DoorKey{.secret = other.secret.data, .encrypt = other.encrypts};
 }

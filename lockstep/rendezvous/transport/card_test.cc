@@ -8,6 +8,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lockstep/platform/runtime/shared_secret.h"
 
 namespace lockstep::transport {
 namespace {
@@ -24,6 +25,18 @@ TEST(Card, SaysWhoThisIs) {
   EXPECT_EQ(card.pid, ::getpid());
   EXPECT_EQ(card.token.data.size(), 16);
   EXPECT_NE(card.token.data, MakeCard().token.data);
+}
+
+TEST(Card, OpensNoDoorInClearWhereItPromisesEncryption) {
+  Card self = MakeCard();
+  Card other = MakeCard();
+  other.encrypts = true;
+  EXPECT_EQ(KeyOf(other, self).status().code(), absl::StatusCode::kFailedPrecondition);
+  other.secret = {std::string(runtime::kSecretBytes, 's')};
+  EXPECT_TRUE(KeyOf(other, self)->encrypt);
+  self.encrypts = true;
+  other.encrypts = false;
+  EXPECT_EQ(KeyOf(other, self).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
 TEST(Card, SaysWhyMemoryIsNotRead) {

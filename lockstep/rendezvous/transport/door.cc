@@ -208,11 +208,12 @@ void DialDoor(asio::io_context& io, const runtime::Address& address, const DoorK
                   }
                   const auto entrance =
                       std::make_shared<Entrance>(io, *std::move(socket), *std::move(handshake));
-                  // Gone as soon as it has been called.
-                  entrance->Start(timeout, [entrance, text, done = std::move(done)](
+                  // Called by the entrance itself, which is there then.
+                  Entrance* const self = entrance.get();
+                  entrance->Start(timeout, [self, text, done = std::move(done)](
                                                const absl::Status& why) mutable {
-                    if (why.ok()) return done(entrance->Release());
-                    entrance->Close();
+                    if (why.ok()) return done(self->Release());
+                    self->Close();
                     done(At(text, why));
                   });
                 });

@@ -11,6 +11,7 @@
 #include "asio/ip/udp.hpp"
 #include "lockstep/platform/runtime/dial.h"
 #include "lockstep/platform/runtime/fork_guard.h"
+#include "lockstep/platform/runtime/open_files.h"
 #include "lockstep/platform/runtime/unique_fd.h"
 #include "lockstep/rendezvous/transport/system_call_error.h"
 
@@ -21,6 +22,8 @@ namespace {
 constexpr auto kPause = std::chrono::milliseconds(100);
 // Before others on the loop have their turn.
 constexpr int kAcceptsPerTurn = 64;
+// `descriptors_left_min`
+constexpr size_t kDescriptorsLeftMin = 128;
 
 }  // namespace
 
@@ -111,6 +114,8 @@ void TcpListener::Ready() {
 
 void TcpListener::Take(int fd) {
   runtime::GuardDescriptor(fd);
+  // The last descriptors are the program's.
+  if (runtime::LeavesTooFew(fd, kDescriptorsLeftMin)) return runtime::CloseGuarded(fd);
   if (const absl::Status may = gate_.Check(fd); !may.ok()) {
     if (refused_ && absl::IsPermissionDenied(may)) refused_(std::string(may.message()));
     return runtime::CloseGuarded(fd);

@@ -13,11 +13,13 @@
 #include "google/protobuf/io/gzip_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "google/protobuf/wire_format_lite.h"
+#include "grpc/grpc_security_constants.h"
 #include "grpcpp/impl/codegen/server_callback_handlers.h"
 #include "grpcpp/impl/rpc_service_method.h"
 #include "grpcpp/support/proto_buffer_reader.h"
 #include "lockstep/base/limits.h"
 #include "lockstep/base/mutex.h"
+#include "lockstep/platform/runtime/secure_layer.h"
 
 namespace lockstep::net {
 namespace {
@@ -231,14 +233,31 @@ Decoded Decode(const Family& family, size_t method, const grpc::ByteBuffer& requ
   return decoded;
 }
 
+// The machine holds the caller to it.
+void Bind(MemberIndex member, coord::Event& event) {
+  std::visit(
+      [&](auto& e) {
+        if constexpr (requires { e.caller; }) {
+          e.caller.bound = member;
+        } else if constexpr (requires { e.bound; }) {
+          e.bound = member;
+        }
+      },
+      event);
+}
+
 // Below this a copy is cheaper than a slice of its own.
 constexpr size_t kCopyBytesMax = 4096;
 
 }  // namespace
 
 StockInbox::StockInbox(runtime::Loop& loop, size_t calls_max, runtime::Loop::Function drain,
-                       runtime::MemoryShare* share)
-    : loop_(loop), calls_max_(calls_max), drain_(std::move(drain)), share_(share) {}
+                       runtime::MemoryShare* share, MemberOfUris member_of_uris)
+    : loop_(loop),
+      calls_max_(calls_max),
+      drain_(std::move(drain)),
+      share_(share),
+      member_of_uris_(std::move(member_of_uris)) {}
 
 bool StockInbox::Admit(size_t bytes) {
   share_->Add(static_cast<int64_t>(bytes));
@@ -297,6 +316,21 @@ wire::stock::CallContext StockCall::ContextOf() const {
   return about;
 }
 
+coord::ErrorPtr StockCall::Identify(std::optional<MemberIndex>& bound) const {
+  const MemberOfUris& member_of_uris = inbox_->member_of_uris();
+  if (member_of_uris == nullptr) return nullptr;
+  std::vector<std::string> uris;
+  const auto peer = context_->auth_context();
+  for (const grpc::string_ref& uri : peer->FindPropertyValues(GRPC_PEER_URI_PROPERTY_NAME)) {
+    if (uris.size() == runtime::kPeerUrisMax) break;
+    uris.emplace_back(uri.data(), uri.size());
+  }
+  auto named = member_of_uris(uris);
+  if (auto* refusal = std::get_if<coord::ErrorPtr>(&named)) return std::move(*refusal);
+  bound = std::get<MemberIndex>(named);
+  return nullptr;
+}
+
 StockCall* StockCall::Begin(std::shared_ptr<StockInbox> inbox, const Family& family, size_t method,
                             grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
                             grpc::ByteBuffer* response) {
@@ -323,6 +357,12 @@ StockCall* StockCall::Begin(std::shared_ptr<StockInbox> inbox, const Family& fam
     call->FinishWith(family.EncodeError(error, nullptr));
     return call;
   }
+  // Before the message is read: errors about it say more of the job than others may know.
+  std::optional<MemberIndex> bound;
+  if (const coord::ErrorPtr refusal = call->Identify(bound)) {
+    call->FinishWith(family.EncodeError(*refusal, nullptr));
+    return call;
+  }
   size_t grown = 0;
   Decoded decoded = Decode(family, method, *request, call->ContextOf(), to, &grown);
   call->bytes_ += grown;
@@ -332,6 +372,7 @@ StockCall* StockCall::Begin(std::shared_ptr<StockInbox> inbox, const Family& fam
     return call;
   }
   if (!family.requests_name_the_attempt()) call->asked_->peer = context->peer();
+  if (bound) Bind(*bound, std::get<coord::Event>(decoded.event));
   // From here on the loop may finish the call at any time, even before gRPC has got it from us;
   // that is allowed.
   to.Put({call, call->id_, std::get<coord::Event>(std::move(decoded.event))});

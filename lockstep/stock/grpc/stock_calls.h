@@ -20,6 +20,7 @@
 #include "lockstep/coord/events.h"
 #include "lockstep/platform/runtime/loop.h"
 #include "lockstep/platform/runtime/memory_account.h"
+#include "lockstep/stock/grpc/stock_listener_options.h"
 #include "lockstep/stock/wire/family.h"
 
 namespace lockstep::net {
@@ -41,9 +42,9 @@ class StockInbox : public std::enable_shared_from_this<StockInbox> {
   };
 
   // `drain` runs on the loop whenever something has been put in, until `Close`. What calls hold is
-  // in `share`, which outlives them.
+  // in `share`, which outlives them. `member_of_uris`: as StockListenerOptions.
   StockInbox(runtime::Loop& loop, size_t calls_max, runtime::Loop::Function drain,
-             runtime::MemoryShare* share);
+             runtime::MemoryShare* share, MemberOfUris member_of_uris);
 
   // Counts the call in, which holds so many bytes; false when there are `calls_max`, then nothing
   // was counted.
@@ -63,6 +64,7 @@ class StockInbox : public std::enable_shared_from_this<StockInbox> {
   // From 1 up; never used again in this inbox.
   CallId NextCallId() { return CallId(last_call_.fetch_add(1, std::memory_order_relaxed) + 1); }
   size_t calls_max() const { return calls_max_; }  // open at a time
+  const MemberOfUris& member_of_uris() const { return member_of_uris_; }
 
   // Queues it and has `drain` called on the loop, once for many. Any thread.
   void Put(Item item);
@@ -79,6 +81,7 @@ class StockInbox : public std::enable_shared_from_this<StockInbox> {
   const size_t calls_max_;
   runtime::Loop::Function drain_;
   runtime::MemoryShare* const share_;
+  const MemberOfUris member_of_uris_;
   std::atomic<uint64_t> last_call_{0};
   std::atomic<size_t> open_calls_{0};
   Mutex mutex_;
@@ -93,7 +96,7 @@ class StockCall final : public grpc::ServerUnaryReactor {
  public:
   // Decodes and puts the event into the inbox, or finishes at once with why not: RESOURCE_EXHAUSTED
   // with `limit_exceeded` (calls_max, message_bytes_max) or `memory_max`, INVALID_ARGUMENT with
-  // `invalid_argument`. `family` outlives the call.
+  // `invalid_argument`, or what `member_of_uris` says. `family` outlives the call.
   static StockCall* Begin(std::shared_ptr<StockInbox> inbox, const wire::stock::Family& family,
                           size_t method, grpc::CallbackServerContext* context,
                           const grpc::ByteBuffer* request, grpc::ByteBuffer* response);
@@ -122,6 +125,9 @@ class StockCall final : public grpc::ServerUnaryReactor {
   StockCall(std::shared_ptr<StockInbox> inbox, const wire::stock::Family& family, size_t method,
             grpc::CallbackServerContext* context, grpc::ByteBuffer* response);
   wire::stock::CallContext ContextOf() const;
+  // The member that the caller's certificate names, where those name members; or why it may not
+  // call.
+  coord::ErrorPtr Identify(std::optional<MemberIndex>& bound) const;
 
   const std::shared_ptr<StockInbox> inbox_;
   const wire::stock::Family& family_;

@@ -45,7 +45,7 @@ StockListener::StockListener(runtime::Loop& loop, StockListenerOptions options, 
       call_share_(options_.memory, options_.owner, "calls of stock clients"),
       connection_share_(options_.memory, options_.owner, "connections of stock clients"),
       inbox_(std::make_shared<StockInbox>(
-          loop, options_.calls_max, [this] { Drain(); }, &call_share_)),
+          loop, options_.calls_max, [this] { Drain(); }, &call_share_, options_.member_of_uris)),
       calls_(options_.connections.connections_max),
       server_(options_) {}
 

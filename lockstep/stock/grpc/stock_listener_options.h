@@ -2,12 +2,16 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "absl/time/time.h"
+#include "lockstep/base/ids.h"
+#include "lockstep/coord/error.h"
 #include "lockstep/coord/options.h"
 #include "lockstep/platform/runtime/acceptor.h"
 #include "lockstep/platform/runtime/memory_account.h"
@@ -22,10 +26,19 @@ struct StockTls {
   std::string client_authorities;  // empty: clients need no certificates
 };
 
+// The member of the job that a client's certificate names by its URIs, of which there are at most
+// runtime::kPeerUrisMax; or why the client may not call. Called on gRPC's threads.
+using MemberOfUris =
+    std::function<std::variant<MemberIndex, coord::ErrorPtr>(const std::vector<std::string>& uris)>;
+
 // Each limit has the name of its option in its error text.
 struct StockListenerOptions {
   // Absent: connections are made without TLS.
   std::optional<StockTls> tls;
+  // Callers may be on other hosts, by TLS or through a tunnel: they act as tasks.
+  bool callers_are_tasks = false;
+  // Null: a certificate is good for every member.
+  MemberOfUris member_of_uris;
   // gRPC holds a connection that says nothing until `handshake_timeout`; the server's own link, its
   // pages and its journal must not wait for that.
   runtime::AcceptorOptions connections = {.descriptors_left_min = 64};
