@@ -188,7 +188,7 @@ absl::Status Read(const DeclaredOptions& declared, const config::OptionTable::Va
   }
   status = ReadCertificates(declared, options);
   if (!status.ok()) return status;
-  options.listener.callers_are_tasks = declared.stock_tls || !options.token_keys.empty();
+  options.listener.callers_are_tasks = !options.token_keys.empty();
   auto allowed = runtime::ParseAllowedPeers(declared.allow_uids);
   if (!allowed.ok()) return allowed.status();
   options.allowed = *std::move(allowed);
