@@ -223,7 +223,7 @@ absl::Status Read(const DeclaredOptions& declared, const config::OptionTable::Va
   }
   status = ReadCertificates(declared, options);
   if (!status.ok()) return status;
-  options.listener.callers_are_tasks = declared.stock_tls || TakesTokens(options);
+  options.listener.callers_are_tasks = TakesTokens(options);
   auto allowed = runtime::ParseAllowedPeers(declared.allow_uids);
   if (!allowed.ok()) return allowed.status();
   options.allowed = *std::move(allowed);

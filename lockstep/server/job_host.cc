@@ -49,7 +49,8 @@ JobHost::JobHost(runtime::Loop& loop, coord::CoordinatorOptions coordinator, Com
       counters_(counters),
       listener_(
           loop, WithJob(listener, options(), memory),
-          [this, are_tasks = listener.callers_are_tasks](coord::Event event) {
+          [this,
+           are_tasks = listener.callers_are_tasks || listener.tls.has_value()](coord::Event event) {
             Handle(are_tasks ? AsTask(std::move(event)) : std::move(event));
           },
           [this] { return coordinator_.service_incarnation(); },

@@ -353,7 +353,9 @@ absl::Status Server::StartHttp() {
       .not_ready = [this] { return NotReady(); },
       .events = [this](const wire::native::WatchEvents& request)
           -> absl::StatusOr<wire::native::WatchEventsReply> {
-        if (absl::Status status = CheckFollowed(request.job); !status.ok()) return status;
+        if (absl::Status status = CheckFollowed(request.job, JobTable::Others::kNotNamed);
+            !status.ok())
+          return status;
         return feed_.Read(request);
       },
       .when_durable = [this](HttpSource::Release release) { commits_.Follow(std::move(release)); }};
@@ -528,12 +530,15 @@ void Server::WatchEvents(const link::Request& request, link::Responder responder
   if (!ask.ok()) {
     return responder.Fail(wire::native::WithReason(ask.status(), "invalid_argument"));
   }
-  if (absl::Status status = CheckFollowed(ask->job); !status.ok()) return responder.Fail(status);
+  // A token for one job came no further, if that job is not there.
+  if (absl::Status status = CheckFollowed(ask->job, JobTable::Others::kNamed); !status.ok()) {
+    return responder.Fail(status);
+  }
   feed_.Watch(*ask, std::move(responder));
 }
 
-absl::Status Server::CheckFollowed(const std::string& job) const {
-  return job.empty() ? absl::OkStatus() : jobs_.Get(job, JobTable::Others::kNotNamed).status();
+absl::Status Server::CheckFollowed(const std::string& job, JobTable::Others others) const {
+  return job.empty() ? absl::OkStatus() : jobs_.Get(job, others).status();
 }
 
 std::vector<std::string> Server::NotReady() const {

@@ -123,7 +123,7 @@ class Server {
   void Reports(const link::Request& request);
   wire::native::MemoryStatus Memory() const;
   // NOT_FOUND for events of a job that is not there.
-  absl::Status CheckFollowed(const std::string& job) const;
+  absl::Status CheckFollowed(const std::string& job, JobTable::Others others) const;
 
   // Calls `function` on the loop and waits for it. False: the server has stopped.
   bool OnLoop(const std::function<void()>& function);

@@ -190,7 +190,7 @@ import numpy
 client = distributed.global_state.client
 client.key_value_set("{KEY}/%d" % jax.process_index(), "{VALUE}")
 assert client.blocking_key_value_get("{KEY}/%d" % (1 - jax.process_index()), 60_000) == "{VALUE}"
-for key in ("_stacks/question", "lockstep/rendezvous/card/0"):
+for key in ("_stacks/question", "lockstep/rendezvous/card/%d" % (1 - jax.process_index())):
     try:
         client.key_value_set(key, "x", allow_overwrite=True)
         print("wrote", key, flush=True)

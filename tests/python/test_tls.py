@@ -1,6 +1,7 @@
 """Members, sessions and readers that connect by TLS, with the OpenSSL of their interpreter."""
 
 import os
+import socket
 import subprocess
 import sys
 
@@ -8,6 +9,7 @@ import pytest
 
 import lockstep
 from conftest import LIMIT_S
+from data_workers import Cluster
 from lockstep import data
 
 # Of another server; nobody's.
@@ -62,6 +64,34 @@ def test_readers_reach_the_dispatcher_by_tls(server, name="tls"):
         with data.range(3).read(other_certificate(server.join_string), name=name + "-other",
                                 timeout=LIMIT_S) as reader:
             next(reader)
+
+
+def test_a_worker_that_names_a_certificate_gets_no_token(tmp_path):
+    """Workers choose their addresses: a token would go by TLS to whoever listens there."""
+    token = tmp_path / "token"
+    token.write_text("a-token-to-hide")
+    token.chmod(0o600)
+    program = """
+from lockstep import data
+try:
+    list(data.range(3).read(ADDRESS, timeout=3))
+except Exception as error:
+    print(type(error).__name__)
+"""
+    with socket.create_server(("127.0.0.1", 0)) as trap:
+        trap.settimeout(LIMIT_S)
+        address = f"lockstep://127.0.0.1:{trap.getsockname()[1]}#sha256={OTHER}"
+        with Cluster(1, options=("--advertise", address)) as cluster:
+            with subprocess.Popen([sys.executable, "-c",
+                                   program.replace("ADDRESS", repr(cluster.address))],
+                                  env={**os.environ, "LOCKSTEP_TOKEN_FILE": str(token)}) as reader:
+                caller, _ = trap.accept()
+                with caller:
+                    caller.settimeout(LIMIT_S)
+                    said = caller.recv(4096)
+                assert said[0] != 0x16, "it begins TLS, by which it would send its token"
+                assert b"a-token-to-hide" not in said
+                reader.kill()
 
 
 def test_the_only_openssl_is_the_interpreters(server, job):

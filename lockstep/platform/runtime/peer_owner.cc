@@ -27,6 +27,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "lockstep/platform/runtime/fork_guard.h"
 #include "lockstep/platform/runtime/unique_fd.h"
 
 namespace lockstep::runtime {
@@ -90,6 +91,18 @@ struct DiagRequest {
   inet_diag_req_v2 request;
 };
 
+// Under ForkMutex(). Kept, since a process without descriptors must be able to ask; one for all
+// threads, any of which may accept. A child of `fork` asks by one of its own.
+UniqueFd& DiagSocket() {
+  static UniqueFd socket;
+  static pid_t owner = 0;
+  if (owner != ::getpid()) {
+    owner = ::getpid();
+    socket = UniqueFd(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
+  }
+  return socket;
+}
+
 absl::Status Unsupported() { return absl::UnimplementedError("no NETLINK_SOCK_DIAG"); }
 absl::Status Unknown() { return absl::NotFoundError("the kernel has no such connection"); }
 
@@ -114,8 +127,8 @@ absl::StatusOr<Found> ReadDiag(const nlmsghdr& header, const char* payload, size
 }
 
 absl::StatusOr<Found> AskDiag(const Ends& ends) {
-  // Not kept: any thread of a program may ask, and its children would share it.
-  const UniqueFd socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
+  const MutexLock lock(ForkMutex());
+  const UniqueFd& socket = DiagSocket();
   if (!socket.valid()) return Unsupported();
   DiagRequest question = {};
   question.header = {.nlmsg_len = sizeof(question),

@@ -29,14 +29,14 @@ LOCKSTEP_OTHERS(SSL_CTX_set_options)
 namespace lockstep::tls {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__)
-constexpr bool kCanLoadApart = false;  // AddressSanitizer forbids RTLD_DEEPBIND
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kCanLoadApart = false;  // sanitizers forbid RTLD_DEEPBIND
 #else
 constexpr bool kCanLoadApart = true;
 #endif
 
 TEST(LoadedOpenSsl, IsTheSystemsAloneWhereTheProgramHasAnotherInItself) {
-  if (!kCanLoadApart) GTEST_SKIP() << "AddressSanitizer forbids RTLD_DEEPBIND";
+  if (!kCanLoadApart) GTEST_SKIP() << "sanitizers forbid RTLD_DEEPBIND";
   ASSERT_NE(::dlsym(RTLD_DEFAULT, "CRYPTO_malloc"), nullptr) << "the other one is not exported";
   const auto openssl = LoadedOpenSsl();
   ASSERT_TRUE(openssl.ok()) << openssl.status();

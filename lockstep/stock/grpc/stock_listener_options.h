@@ -35,7 +35,7 @@ using MemberOfUris =
 struct StockListenerOptions {
   // Absent: connections are made without TLS.
   std::optional<StockTls> tls;
-  // Callers may be on other hosts, by TLS or through a tunnel: they act as tasks.
+  // Callers without TLS act as tasks, too: a tunnel may have brought them from another host.
   bool callers_are_tasks = false;
   // Null: a certificate is good for every member.
   MemberOfUris member_of_uris;
