@@ -162,7 +162,8 @@ MAY_WALL_CLOCK = {"lockstep/cli/bundle.cc", "lockstep/cli/events.cc",
                   "lockstep/server/store_journal.cc", "lockstep/server/server_certificate.cc",
                   "lockstep/server/admission.cc", "lockstep/server/token_reviewer.cc",
                   "lockstep/cli/auth.cc", "lockstep/cli/token.cc",
-                  "lockstep/data/worker/worker_identity.cc"}
+                  "lockstep/data/worker/worker_identity.cc",
+                  "lockstep/server/secure_server_testing.h"}
 
 # Where gRPC and libprotobuf may appear. Programs of users carry neither, so the client side does not.
 GRPC = r'#include\s*["<]grpc(pp)?/'

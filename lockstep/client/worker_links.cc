@@ -1,7 +1,6 @@
 #include "lockstep/client/worker_links.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 #include <variant>
 

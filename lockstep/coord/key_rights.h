@@ -42,6 +42,10 @@ ErrorPtr CheckKeys(const WatchKeys& request, std::optional<MemberIndex> member);
 // Others name none.
 template <class Request>
 ErrorPtr CheckKeys(const Request& /*request*/, std::optional<MemberIndex> /*member*/) {
+  constexpr bool kNamesKeys = requires(Request r) { r.key; }
+  || requires(Request r) { r.keys; }
+  || requires(Request r) { r.directory; };
+  static_assert(!kNamesKeys, "say above what rights this request needs");
   return nullptr;
 }
 

@@ -9,8 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
-#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -18,6 +16,7 @@
 #include "lockstep/platform/runtime/secret_file.h"
 #include "lockstep/platform/tls/calls.h"
 #include "lockstep/platform/tls/certificates.h"
+#include "lockstep/server/secure_server_testing.h"
 #include "lockstep/server/server.h"
 #include "lockstep/wire/native/error_reply.h"
 #include "lockstep/wire/native/job_messages.h"
@@ -31,14 +30,6 @@ using ::testing::HasSubstr;
 namespace native = wire::native;
 
 constexpr absl::Duration kPatience = absl::Seconds(60);
-
-tls::CertificateOptions Named(std::vector<std::string> names) {
-  const absl::Time now = absl::Now();
-  return {.name = "test",
-          .holds_for = std::move(names),
-          .from = now - absl::Hours(1),
-          .until = now + absl::Hours(1)};
-}
 
 class MemberCertificates : public testing::Test {
  protected:
@@ -61,11 +52,7 @@ class MemberCertificates : public testing::Test {
     auto server = Server::Start(options);
     EXPECT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
-    for (const std::string& line : server_->AddressLines()) {
-      if (absl::StartsWith(line, "join string: ")) {
-        join_string_ = std::string(absl::StripPrefix(line, "join string: "));
-      }
-    }
+    join_string_ = JoinStringOf(*server_);
   }
   ~MemberCertificates() override {
     ::unsetenv("LOCKSTEP_TLS_CERT_FILE");

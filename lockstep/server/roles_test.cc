@@ -9,9 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -19,6 +17,7 @@
 #include "lockstep/platform/link/client.h"
 #include "lockstep/platform/runtime/secret_file.h"
 #include "lockstep/platform/tls/calls.h"
+#include "lockstep/server/secure_server_testing.h"
 #include "lockstep/server/server.h"
 #include "lockstep/wire/native/error_reply.h"
 #include "lockstep/wire/native/process_messages.h"
@@ -51,11 +50,7 @@ class RolesTest : public testing::Test {
     auto server = Server::Start(options);
     EXPECT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
-    for (const std::string& line : server_->AddressLines()) {
-      if (absl::StartsWith(line, "join string: ")) {
-        join_string_ = std::string(absl::StripPrefix(line, "join string: "));
-      }
-    }
+    join_string_ = JoinStringOf(*server_);
   }
   ~RolesTest() override {
     ::unsetenv("LOCKSTEP_TOKEN_FILE");

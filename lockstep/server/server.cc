@@ -353,9 +353,8 @@ absl::Status Server::StartHttp() {
       .not_ready = [this] { return NotReady(); },
       .events = [this](const wire::native::WatchEvents& request)
           -> absl::StatusOr<wire::native::WatchEventsReply> {
-        if (absl::Status status = CheckFollowed(request.job, JobTable::Others::kNotNamed);
-            !status.ok())
-          return status;
+        const absl::Status there = CheckFollowed(request.job, JobTable::Others::kNotNamed);
+        if (!there.ok()) return there;
         return feed_.Read(request);
       },
       .when_durable = [this](HttpSource::Release release) { commits_.Follow(std::move(release)); }};

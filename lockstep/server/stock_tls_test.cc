@@ -18,6 +18,7 @@
 #include "gtest/gtest.h"
 #include "lockstep/platform/runtime/secret_file.h"
 #include "lockstep/platform/tls/certificates.h"
+#include "lockstep/server/secure_server_testing.h"
 #include "lockstep/server/server.h"
 #include "proto/compat/xla/coordination_service.grpc.pb.h"
 
@@ -32,14 +33,6 @@ using ::testing::IsEmpty;
 constexpr absl::Duration kPatience = absl::Seconds(60);
 // A client that is refused tries again until its deadline.
 constexpr absl::Duration kRefusedWithin = absl::Seconds(2);
-
-tls::CertificateOptions Named(std::vector<std::string> names) {
-  const absl::Time now = absl::Now();
-  return {.name = "test",
-          .holds_for = std::move(names),
-          .from = now - absl::Hours(1),
-          .until = now + absl::Hours(1)};
-}
 
 class StockTlsTest : public testing::Test {
  protected:
