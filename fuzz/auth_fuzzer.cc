@@ -33,7 +33,7 @@ void ReadToken(std::string_view bytes) {
 void ReadHello(std::string_view bytes) {
   const auto hello = wire::native::Decode<wire::native::Hello>(bytes);
   if (!hello.ok()) return;
-  LOCKSTEP_CHECK(hello->token.size() <= auth::kTokenBytesMax);
+  LOCKSTEP_CHECK(hello->token.size() <= wire::native::kTokenBytes.max);
   LOCKSTEP_CHECK(!Keys().Verify(hello->token, absl::UnixEpoch()).ok());
 }
 

@@ -160,7 +160,8 @@ MAY_WALL_CLOCK = {"lockstep/cli/bundle.cc", "lockstep/cli/events.cc",
                   "lockstep/server/job_table.cc", "lockstep/server/saved_state.cc",
                   "lockstep/server/set_aside_jobs.cc",
                   "lockstep/server/store_journal.cc", "lockstep/server/server_certificate.cc",
-                  "lockstep/server/admission.cc", "lockstep/cli/auth.cc", "lockstep/cli/token.cc",
+                  "lockstep/server/admission.cc", "lockstep/server/token_reviewer.cc",
+                  "lockstep/cli/auth.cc", "lockstep/cli/token.cc",
                   "lockstep/data/worker/worker_identity.cc",
                   "lockstep/server/secure_server_testing.h"}
 

@@ -48,7 +48,8 @@ absl::StatusOr<link::Rights> Admission::Admit(const link::Greeting& greeting) {
   // A caller without a token is one that the kernel has checked, or that the operator admits
   // unchecked.
   const bool trusted = greeting.local || options_.insecure_network;
-  if (options_.token_keys.empty() || greeting.token.empty()) {
+  const bool takes_tokens = !options_.token_keys.empty() || options_.kubernetes;
+  if (!takes_tokens || greeting.token.empty()) {
     // First, as a token is: whoever shows it is held to it.
     auto named = ByCertificate(greeting.uris);
     if (!named.ok()) return named.status();
@@ -66,8 +67,15 @@ absl::StatusOr<link::Rights> Admission::Admit(const link::Greeting& greeting) {
             "`lockstep auth rotate` twice), and connect with the server's join string"),
         "token_in_clear");
   }
+  const Keys keys = CurrentKeys();
+  if (keys == nullptr) {
+    return wire::native::WithReason(
+        absl::UnauthenticatedError("this server accepts tokens of Kubernetes ServiceAccounts only, "
+                                   "and this is none"),
+        "token_invalid");
+  }
   // By the wall clock, as tokens say it.
-  auto claims = CurrentKeys()->Verify(greeting.token, absl::Now());
+  auto claims = keys->Verify(greeting.token, absl::Now());
   if (!claims.ok()) return claims.status();
   return link::Rights{.role = claims->role, .job = std::move(claims->job), .until = claims->until};
 }

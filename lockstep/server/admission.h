@@ -32,6 +32,7 @@ class Admission {
   struct Options {
     std::string token_keys;         // a file; empty: there are no tokens
     bool insecure_network = false;  // callers without a token may do everything
+    bool kubernetes = false;        // there are others, which TokenReviewer knows
     // Absent: certificates name no members.
     std::optional<MemberUri> member_uri = std::nullopt;
   };

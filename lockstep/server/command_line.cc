@@ -122,6 +122,40 @@ void ReadAuth(const std::string& directory, ServerOptions& options) {
   if (files.key.empty()) files.key = absl::StrCat(directory, "/server.key");
 }
 
+// Where pods find the API server of their cluster, unless something else is said.
+absl::Status ReadKubernetes(const std::vector<std::string>& accounts,
+                            const config::OptionTable::Variables& variables,
+                            KubernetesOptions& options) {
+  auto parsed = ParseKubernetesAccounts(accounts);
+  if (!parsed.ok()) return parsed.status();
+  options.accounts = *std::move(parsed);
+  if (options.accounts.empty()) return absl::OkStatus();
+  constexpr char kFolder[] = "/var/run/secrets/kubernetes.io/serviceaccount/";
+  if (options.ca_file.empty()) options.ca_file = absl::StrCat(kFolder, "ca.crt");
+  if (options.token_file.empty()) options.token_file = absl::StrCat(kFolder, "token");
+  if (options.audience.empty()) {
+    return absl::InvalidArgumentError("--kubernetes-audience: must not be empty");
+  }
+  if (options.api.empty()) {
+    const char* const host = variables("KUBERNETES_SERVICE_HOST");
+    const char* const port = variables("KUBERNETES_SERVICE_PORT");
+    if (host == nullptr || port == nullptr) {
+      return absl::InvalidArgumentError(
+          "--kubernetes-account needs --kubernetes-api URL outside pods, where "
+          "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set");
+    }
+    const bool six = std::string_view(host).find(':') != std::string_view::npos;
+    options.api = absl::StrCat("https://", six ? "[" : "", host, six ? "]:" : ":", port);
+  }
+  const auto url = preempt::ParseBaseUrl(options.api);
+  if (!url.ok() || !url->tls) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--kubernetes-api: ", url.ok() ? "the URL must begin with https://"
+                                                    : std::string(url.status().message())));
+  }
+  return absl::OkStatus();
+}
+
 // What clients have to prove by certificates, once the files are known.
 absl::Status ReadCertificates(const DeclaredOptions& declared, ServerOptions& options) {
   const CertificateFiles& files = options.certificate;
@@ -180,15 +214,16 @@ absl::Status Read(const DeclaredOptions& declared, const config::OptionTable::Va
   }
   options.log_format = declared.log_format == "json" ? LogFormat::kJson : LogFormat::kText;
   ReadAuth(declared.auth, options);
-  if (!options.token_keys.empty() && options.insecure_network) {
+  status = ReadKubernetes(declared.kubernetes_accounts, variables, options.kubernetes);
+  if (!status.ok()) return status;
+  if (TakesTokens(options) && options.insecure_network) {
     return absl::InvalidArgumentError(
-        "--insecure-network lets everybody do everything, whatever --auth or --token-keys say; "
-        "give "
-        "only one of them");
+        "--insecure-network lets everybody do everything, whatever --auth, --token-keys or "
+        "--kubernetes-account say; give only one of them");
   }
   status = ReadCertificates(declared, options);
   if (!status.ok()) return status;
-  options.listener.callers_are_tasks = !options.token_keys.empty();
+  options.listener.callers_are_tasks = TakesTokens(options);
   auto allowed = runtime::ParseAllowedPeers(declared.allow_uids);
   if (!allowed.ok()) return allowed.status();
   options.allowed = *std::move(allowed);

@@ -156,6 +156,28 @@ TEST(CommandLine, AHeartbeatTimeoutThatKillsStockClientsWithoutAPollIsWarnedAbou
   EXPECT_THAT(Good({"--job", "a=1", "--heartbeat-timeout", "100s"}).warnings, IsEmpty());
 }
 
+TEST(CommandLine, KubernetesAccountsNeedAnApiServer) {
+  const std::vector<const char*> account = {"--kubernetes-account", "ml/train=launch:digits"};
+  const auto with = [&](std::vector<const char*> more) {
+    more.insert(more.begin(), account.begin(), account.end());
+    return more;
+  };
+  EXPECT_THAT(Complaint(with({})), HasSubstr("needs --kubernetes-api URL outside pods"));
+  EXPECT_THAT(Complaint(with({"--kubernetes-api", "http://k:1"})), HasSubstr("https://"));
+  EXPECT_THAT(Complaint(with({"--kubernetes-api", "https://k:1", "--kubernetes-audience", ""})),
+              HasSubstr("--kubernetes-audience: must not be empty"));
+  EXPECT_THAT(Complaint({"--kubernetes-account", "ml/train=launch"}), HasSubstr("requires a job"));
+  EXPECT_THAT(Complaint(with({"--kubernetes-api", "https://k:1", "--insecure-network"})),
+              HasSubstr("give only one of them"));
+  const KubernetesOptions options =
+      Good(with({"--kubernetes-api", "https://k:1"})).options.kubernetes;
+  EXPECT_EQ(options.api, "https://k:1");
+  EXPECT_EQ(options.ca_file, "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt");
+  EXPECT_EQ(options.token_file, "/var/run/secrets/kubernetes.io/serviceaccount/token");
+  EXPECT_EQ(options.audience, "lockstep");
+  EXPECT_EQ(options.accounts.size(), 1u);
+}
+
 TEST(CommandLine, WrongOptionsAreNamed) {
   EXPECT_THAT(Complaint({"--job", "a=1", "--nonsense"}), HasSubstr("--nonsense"));
   EXPECT_THAT(Complaint({"--job"}), HasSubstr("--job"));

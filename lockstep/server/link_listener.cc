@@ -1,5 +1,6 @@
 #include "lockstep/server/link_listener.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,6 +11,7 @@
 #include "lockstep/server/admission.h"
 #include "lockstep/server/server_certificate.h"
 #include "lockstep/server/stock_tunnels.h"
+#include "lockstep/server/token_reviewer.h"
 #include "lockstep/wire/native/error_reply.h"
 #include "spdlog/spdlog.h"
 
@@ -22,22 +24,15 @@ constexpr absl::Duration kLogInterval = absl::Seconds(10);
 // Of the links, the last ones are for sessions that go on.
 constexpr size_t kLinksReservedPart = 8;
 
-constexpr absl::Duration kReminderInterval = absl::Minutes(1);
+// Of one question to Kubernetes. A caller waits for two of them at most, within its hello time-out.
+constexpr absl::Duration kReviewTimeout = absl::Seconds(2);
 
-absl::StatusOr<std::shared_ptr<Admission>> LoadAdmission(const ServerOptions& options,
-                                                         Admission::Log warn) {
-  auto admission = Admission::Load({.token_keys = options.token_keys,
-                                    .insecure_network = options.insecure_network,
-                                    .member_uri = options.member_uri},
-                                   std::move(warn));
-  if (admission.ok()) return admission;
-  return absl::FailedPreconditionError(
-      absl::StrCat("--token-keys: ", std::string(admission.status().message())));
-}
+constexpr absl::Duration kReminderInterval = absl::Minutes(1);
 
 }  // namespace
 
-LinkListener::LinkListener(runtime::Loop& loop) : log_(kLogLines, kLogInterval), reminder_(loop) {}
+LinkListener::LinkListener(runtime::Loop& loop)
+    : log_(kLogLines, kLogInterval), reminder_(loop), loop_(loop) {}
 
 absl::StatusOr<std::unique_ptr<LinkListener>> LinkListener::Listen(runtime::Loop& loop,
                                                                    const ServerOptions& options,
@@ -46,7 +41,7 @@ absl::StatusOr<std::unique_ptr<LinkListener>> LinkListener::Listen(runtime::Loop
                                                                    FindStockService find) {
   const absl::Status loopback =
       runtime::CheckLoopback(loop.io(), options.listen, "--insecure-network");
-  if (!loopback.ok() && !options.insecure_network && options.token_keys.empty()) {
+  if (!loopback.ok() && !options.insecure_network && !TakesTokens(options)) {
     return absl::FailedPreconditionError(absl::StrCat(
         "--listen ", runtime::ToString(options.listen),
         " can be reached from other hosts, and the server has no keys to authenticate clients: "
@@ -62,8 +57,7 @@ absl::StatusOr<std::unique_ptr<LinkListener>> LinkListener::Listen(runtime::Loop
         absl::StrCat("TLS: ", std::string(certificate.status().message())));
   }
   self->certificate_ = *std::move(certificate);
-  auto admission = LoadAdmission(options, warn);
-  if (!admission.ok()) return admission.status();
+  if (absl::Status status = self->LoadAdmission(options); !status.ok()) return status;
 
   link::Server::Options link;
   link.listen = runtime::ToString(options.listen);
@@ -72,9 +66,8 @@ absl::StatusOr<std::unique_ptr<LinkListener>> LinkListener::Listen(runtime::Loop
   link.connections_reserved = options.links_max / kLinksReservedPart;
   link.memory = &memory;
   link.allowed = options.allowed;
-  self->admission_ = *std::move(admission);
-  link.admit = [admission = self->admission_](const link::Greeting& greeting) {
-    return admission->Admit(greeting);
+  link.admit = [self = self.get()](link::LinkId id, const link::Greeting& greeting) {
+    return self->Admit(id, greeting);
   };
   link.allows_plain = loopback.ok() || options.insecure_network;
   link.accept_secure = [certificate = self->certificate_] { return certificate->Accept(); };
@@ -126,6 +119,44 @@ link::ServerEvents LinkListener::WithTunnels(link::ServerEvents events) {
     return tunnels_->Holds(link) || others(link);
   };
   return events;
+}
+
+absl::Status LinkListener::LoadAdmission(const ServerOptions& options) {
+  const auto warn = [](const std::string& text) { spdlog::warn("{}", text); };
+  auto admission = Admission::Load({.token_keys = options.token_keys,
+                                    .insecure_network = options.insecure_network,
+                                    .kubernetes = !options.kubernetes.accounts.empty(),
+                                    .member_uri = options.member_uri},
+                                   warn);
+  if (!admission.ok()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("--token-keys: ", std::string(admission.status().message())));
+  }
+  admission_ = *std::move(admission);
+  if (options.kubernetes.accounts.empty()) return absl::OkStatus();
+  auto reviewer =
+      TokenReviewer::Start({.kubernetes = options.kubernetes,
+                            .timeout = std::min(kReviewTimeout, options.link.hello_timeout / 3),
+                            .log = warn});
+  if (!reviewer.ok()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("--kubernetes-api: ", std::string(reviewer.status().message())));
+  }
+  reviewer_ = *std::move(reviewer);
+  return absl::OkStatus();
+}
+
+std::optional<link::Verdict> LinkListener::Admit(link::LinkId link,
+                                                 const link::Greeting& greeting) {
+  const bool reviewed =
+      reviewer_ != nullptr && greeting.secure && IsServiceAccountToken(greeting.token);
+  if (!reviewed) return admission_->Admit(greeting);
+  return reviewer_->Ask(greeting.token,
+                        [this, link, weak = std::weak_ptr<bool>(here_)](link::Verdict verdict) {
+                          loop_.Post([this, link, weak, verdict = std::move(verdict)]() mutable {
+                            if (!weak.expired()) link_->Admit(link, std::move(verdict));
+                          });
+                        });
 }
 
 std::string LinkListener::JoinString(const std::string& job) const {

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -21,6 +22,7 @@ namespace lockstep::server {
 class Admission;
 class ServerCertificate;
 class StockTunnels;
+class TokenReviewer;
 
 // Takes TLS everywhere, and plain connections where only this host can call. Where other hosts can
 // reach it, callers need a token; or the operator said that the network is safe
@@ -64,6 +66,10 @@ class LinkListener {
  private:
   explicit LinkListener(runtime::Loop& loop);
   void Remind();
+  // And the reviewer, where tokens of Kubernetes are taken.
+  absl::Status LoadAdmission(const ServerOptions& options);
+  // Nullopt: the reviewer says it.
+  std::optional<link::Verdict> Admit(link::LinkId link, const link::Greeting& greeting);
   // The same, with what tunnels need of them.
   link::ServerEvents WithTunnels(link::ServerEvents events);
 
@@ -73,6 +79,9 @@ class LinkListener {
   std::unique_ptr<StockTunnels> tunnels_;
   std::unique_ptr<link::Server> link_;  // after the tunnels, which its events use
   runtime::Timer reminder_;
+  runtime::Loop& loop_;
+  const std::shared_ptr<bool> here_ = std::make_shared<bool>(true);  // for what is posted
+  std::unique_ptr<TokenReviewer> reviewer_;  // null: none. The first to go, with its threads
 };
 
 }  // namespace lockstep::server

@@ -48,6 +48,28 @@ void DeclareAddresses(DeclaredOptions& declared) {
              "cannot reach the server through a DNS name of its own.");
 }
 
+// Of tokens that Kubernetes verifies: docs/security.md.
+void DeclareKubernetes(DeclaredOptions& declared) {
+  config::OptionTable& table = declared.table;
+  KubernetesOptions& options = declared.options.kubernetes;
+  table.List("kubernetes-account", &declared.kubernetes_accounts, "NAMESPACE/NAME=ROLE[:JOB]",
+             "Accept the tokens of this Kubernetes ServiceAccount with the rights of ROLE, for JOB "
+             "or all jobs; task and launch require a JOB. The server asks the API server of the "
+             "cluster about each token (docs/security.md).");
+  table.Text("kubernetes-api", &options.api, "URL",
+             "Address of the Kubernetes API server, https://HOST[:PORT]. Default: from "
+             "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT, which pods have.");
+  table.Text("kubernetes-ca", &options.ca_file, "FILE",
+             "PEM file with the certificate authority (CA) of the Kubernetes API server. Default: "
+             "ca.crt of the pod's ServiceAccount volume.");
+  table.Text("kubernetes-token", &options.token_file, "FILE",
+             "File with the token that the server sends to the Kubernetes API server, read for "
+             "each request. Its account needs the ClusterRole system:auth-delegator. Default: "
+             "token of the pod's ServiceAccount volume.");
+  table.Text("kubernetes-audience", &options.audience, "NAME",
+             "Audience that the tokens must have been made for.");
+}
+
 void DeclareAccess(DeclaredOptions& declared) {
   config::OptionTable& table = declared.table;
   ServerOptions& options = declared.options;
@@ -77,6 +99,7 @@ void DeclareAccess(DeclaredOptions& declared) {
              "Require TLS clients to present a certificate signed by a certificate authority (CA) "
              "in this PEM file. Over HTTP such a certificate is not required; it stands for a "
              "token of the role observe.");
+  DeclareKubernetes(declared);
   table.Text("member-uri", &declared.member_uri, "PATTERN",
              "With --client-ca: a client certificate with exactly one URI, of this form, names a "
              "member of a job, and stands for a token of the role task as that member. With "

@@ -24,6 +24,7 @@ struct DeclaredOptions {
   std::vector<std::string> recoverable;
   std::vector<std::string> allow_uids;
   std::string auth;
+  std::vector<std::string> kubernetes_accounts;
   std::string member_uri;
   bool stock_tls = false;
   bool ephemeral = false;

@@ -12,6 +12,7 @@
 #include "lockstep/platform/link/options.h"
 #include "lockstep/platform/runtime/address.h"
 #include "lockstep/platform/runtime/peer_owner.h"
+#include "lockstep/server/kubernetes_accounts.h"
 #include "lockstep/server/member_uri.h"
 #include "lockstep/server/store_host.h"
 #include "lockstep/stock/grpc/stock_listener.h"
@@ -89,6 +90,8 @@ struct ServerOptions {
   std::optional<MemberUri> member_uri;
   // The keys of tokens; `token_keys`. Empty: only users of this host are known.
   std::string token_keys;
+  // Whose tokens the API server of a Kubernetes cluster verifies for this one.
+  KubernetesOptions kubernetes;
   // Addresses that other hosts can reach are allowed.
   bool insecure_network = false;
   // Addresses of stock clients, who can prove nothing, may be such, too.
@@ -101,6 +104,10 @@ struct ServerOptions {
   LogFormat log_format = LogFormat::kText;
 };
 
+// Whether callers of other hosts can be known.
+inline bool TakesTokens(const ServerOptions& options) {
+  return !options.token_keys.empty() || !options.kubernetes.accounts.empty();
+}
 // Whether stock clients of other hosts may come: they need not prove anything, or all of them prove
 // by a certificate who they are, which torch's clients cannot.
 inline bool AllowsStockNetwork(const ServerOptions& options) {
@@ -111,7 +118,7 @@ inline bool AllowsStockNetwork(const ServerOptions& options) {
 // Where they call unless their job says otherwise: beside the link, but where other hosts have to
 // prove who they are, only this host.
 inline std::string HostOfStockClients(const ServerOptions& options) {
-  const bool beside = options.token_keys.empty() || AllowsStockNetwork(options);
+  const bool beside = !TakesTokens(options) || AllowsStockNetwork(options);
   return beside ? options.listen.host : "127.0.0.1";
 }
 

@@ -96,8 +96,8 @@ absl::Status Worker::Listen() {
   options.allowed = options_.allowed;
   if (shows_.identity != nullptr) {
     options.accept_secure = [this] { return shows_.identity->Accept(); };
-    options.admit = [this](const link::Greeting& greeting) {
-      return shows_.identity->Admit(greeting);
+    options.admit = [this](link::LinkId, const link::Greeting& greeting) {
+      return std::optional<link::Verdict>(shows_.identity->Admit(greeting));
     };
     options.allows_plain = false;
   }

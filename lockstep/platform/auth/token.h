@@ -35,7 +35,8 @@ struct Token {
   std::string signature;    // raw
 };
 
-inline constexpr size_t kTokenBytesMax = wire::native::kTokenBytes.max;
+inline constexpr size_t kTokenBytesMax = 1024;  // those of others may be longer
+static_assert(kTokenBytesMax <= wire::native::kTokenBytes.max);
 
 // What a signature is made of. INVALID_ARGUMENT: the job has a name that no job can have.
 absl::StatusOr<std::string> TextToSign(const Claims& claims);

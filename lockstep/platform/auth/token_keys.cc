@@ -12,6 +12,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "lockstep/base/check.h"
 #include "lockstep/wire/native/error_reply.h"
 
 namespace lockstep::auth {
@@ -19,6 +20,7 @@ namespace {
 
 constexpr size_t kPublicBytes = 32;
 constexpr size_t kSignatureBytes = 64;
+constexpr size_t kDigestBytes = 32;
 constexpr size_t kKeyNameBytes = 4;  // as hexadecimal digits, twice as many
 
 template <auto kFree>
@@ -65,6 +67,16 @@ absl::StatusOr<std::string> ToPem(EVP_PKEY* key) {
 int NoPassphrase(char*, int, int, void*) { return -1; }
 
 }  // namespace
+
+std::string DigestOf(std::string_view token) {
+  std::string digest(kDigestBytes, '\0');
+  unsigned int bytes = 0;
+  LOCKSTEP_CHECK(::EVP_Digest(token.data(), token.size(),
+                              reinterpret_cast<unsigned char*>(digest.data()), &bytes,
+                              ::EVP_sha256(), nullptr) == 1 &&
+                 bytes == kDigestBytes);
+  return digest;
+}
 
 struct TokenKeys::Key {
   PkeyPtr key;

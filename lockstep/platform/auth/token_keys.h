@@ -12,6 +12,9 @@
 
 namespace lockstep::auth {
 
+// SHA-256, raw: by which a token is known again without being kept.
+std::string DigestOf(std::string_view token);
+
 // One or two keys: new tokens are signed with the first, and those of either are taken, so that a
 // key can be replaced while tokens of the former are still about.
 //

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "absl/strings/escaping.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lockstep/wire/native/error_reply.h"
@@ -84,6 +85,11 @@ TEST(TokenKeys, SayWhatIsWrongWithTheirFile) {
   EXPECT_THAT(error("secret nonsense"), testing::Not(testing::HasSubstr("secret")));
   const std::string key = *TokenKeys::NewKey();
   EXPECT_THAT(error(key + key + key), testing::HasSubstr("more than 2 keys"));
+}
+
+TEST(DigestOf, IsSha256) {
+  EXPECT_EQ(absl::BytesToHexString(DigestOf("abc")),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
 }  // namespace

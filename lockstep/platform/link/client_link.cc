@@ -135,9 +135,12 @@ void ClientLink::Greeted(const Message& message) {
   if (message.type == FrameType::kRefused) {
     auto refused = wire::native::Decode<Refused>(message.payload);
     if (!refused.ok()) return fail(refused.status());
+    const absl::StatusCode code = IsUndecided(refused->reason)
+                                      ? absl::StatusCode::kUnavailable
+                                      : absl::StatusCode::kFailedPrecondition;
     return fail(wire::native::WithReason(
-        absl::FailedPreconditionError(
-            absl::StrCat("the server at ", address_, " refused the link: ", refused->message)),
+        absl::Status(code, absl::StrCat("the server at ", address_,
+                                        " refused the link: ", refused->message)),
         refused->reason));
   }
   auto welcome = wire::native::Decode<Welcome>(message.payload);

@@ -7,6 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lockstep/platform/link/native_service.h"
+#include "lockstep/platform/link/refusals.h"
 #include "lockstep/platform/link/testing.h"
 #include "lockstep/platform/runtime/dial.h"
 #include "lockstep/wire/native/error_reply.h"
@@ -81,6 +82,21 @@ TEST(Client, TellsWhyItWasRefused) {
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(wire::native::ReasonOf(status), "connection_limit");
   EXPECT_THAT(std::string(status.message()), HasSubstr("connections_max"));
+}
+
+TEST(Client, IsUnavailableToItselfWhereTheServerCannotDecide) {
+  for (const char* reason : {"token_review_failed", "token_reviews_full"}) {
+    TestServer server([](const Request&, Responder responder) { responder.Answer(""); },
+                      {.admit = [&](LinkId, const Greeting&) -> std::optional<Verdict> {
+                        return wire::native::WithReason(absl::UnavailableError("later"), reason);
+                      }});
+    const absl::Status status = ConnectError(server.address());
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+    EXPECT_EQ(wire::native::ReasonOf(status), reason);
+    EXPECT_FALSE(IsHopeless(status));
+  }
+  EXPECT_TRUE(IsHopeless(
+      wire::native::WithReason(absl::FailedPreconditionError("no"), "token_account_unknown")));
 }
 
 TEST(Client, TellsThatTheServerDiedWhileARequestWaited) {

@@ -4,7 +4,9 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "lockstep/platform/runtime/secret_file.h"
+#include "lockstep/wire/native/bounds.h"
 #include "lockstep/wire/native/error_reply.h"
 
 namespace lockstep::link {
@@ -13,10 +15,18 @@ absl::StatusOr<std::string> OwnToken() {
   const char* const path = std::getenv("LOCKSTEP_TOKEN_FILE");
   if (path == nullptr || *path == '\0') return std::string();
   const auto text = runtime::ReadSecretFile(path);
-  if (text.ok()) return std::string(absl::StripAsciiWhitespace(*text));
+  if (!text.ok()) {
+    return wire::native::WithReason(
+        absl::Status(text.status().code(),
+                     absl::StrCat("LOCKSTEP_TOKEN_FILE: ", std::string(text.status().message()))),
+        "token_file");
+  }
+  std::string token(absl::StripAsciiWhitespace(*text));
+  if (token.size() <= wire::native::kTokenBytes.max) return token;
   return wire::native::WithReason(
-      absl::Status(text.status().code(),
-                   absl::StrCat("LOCKSTEP_TOKEN_FILE: ", std::string(text.status().message()))),
+      absl::FailedPreconditionError(absl::StrFormat(
+          "LOCKSTEP_TOKEN_FILE: %s contains %d bytes; a token has at most %d (token_bytes_max)",
+          path, token.size(), wire::native::kTokenBytes.max)),
       "token_file");
 }
 

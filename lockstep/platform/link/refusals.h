@@ -23,11 +23,17 @@ inline bool IsHopeless(const absl::Status& why) {
                                    "token_invalid",
                                    "token_unknown_key",
                                    "token_expired",
+                                   "token_account_unknown",
                                    "token_file"};
   const std::string reason = wire::native::ReasonOf(why);
   return absl::IsInvalidArgument(why) ||
          std::any_of(kReasons.begin(), kReasons.end(),
                      [&](const char* one) { return reason == one; });
+}
+
+// Whether the server could only not decide at that moment: the same client may be welcome soon.
+inline bool IsUndecided(const std::string& reason) {
+  return reason == "token_review_failed" || reason == "token_reviews_full";
 }
 
 }  // namespace lockstep::link

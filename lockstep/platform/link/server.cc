@@ -37,6 +37,12 @@ Payload Failure(const absl::Status& status) {
           .shared = nullptr};
 }
 
+Message Refusal(std::string reason, std::string text) {
+  return {.type = FrameType::kRefused,
+          .payload = wire::native::Encode(
+              Refused{.reason = std::move(reason), .message = std::move(text)})};
+}
+
 // Links are looked at for one that is quiet so often while it becomes so, at most.
 constexpr int kLooksInIdleTimeout = 8;
 
@@ -105,6 +111,7 @@ class Server::Impl : public Responder::Sink, public std::enable_shared_from_this
 
   absl::Status Listen(const runtime::Address& at);
   void Answer(LinkId id, RequestKind kind, uint64_t request, Payload payload) override;
+  void Admit(LinkId id, Verdict verdict);
   void Send(LinkId id, Message frame);
   void Close(LinkId id, absl::Status why, std::string_view farewell_reason);
   void Drain(std::function<void()> done);
@@ -114,7 +121,8 @@ class Server::Impl : public Responder::Sink, public std::enable_shared_from_this
   size_t welcomed() const { return places_.welcomed(); }
 
  private:
-  enum class Stage { kGreeting, kWelcomed, kAsked };
+  // kAwaited: it has said hello, and nobody has said yet what it may.
+  enum class Stage { kGreeting, kAwaited, kRefused, kWelcomed, kAsked };
 
   struct Link {
     std::shared_ptr<Connection> connection;
@@ -125,7 +133,6 @@ class Server::Impl : public Responder::Sink, public std::enable_shared_from_this
     absl::flat_hash_set<uint64_t> in_flight;  // requests that are not answered
   };
 
-  static Message Refusal(std::string reason, std::string text);
   void Add(int fd);
   void Refuse(asio::ip::tcp::socket socket, const std::string& text);
   // False: there is none.
@@ -174,12 +181,6 @@ absl::Status Server::Impl::Listen(const runtime::Address& at) {
   address_ = runtime::ToString(acceptor_.address());
   acceptor_.Start();
   return absl::OkStatus();
-}
-
-Message Server::Impl::Refusal(std::string reason, std::string text) {
-  return {.type = FrameType::kRefused,
-          .payload = wire::native::Encode(
-              Refused{.reason = std::move(reason), .message = std::move(text)})};
 }
 
 bool Server::Impl::DropOldestGreeting() {
@@ -294,7 +295,7 @@ void Server::Impl::Remove(LinkId id, const absl::Status& why) {
                      link.who.empty() ? "" : absl::StrCat(" (", link.who, ")"), ": ",
                      std::string(why.message())));
   }
-  if (link.stage != Stage::kGreeting && events_.ended) events_.ended(id, ClosedByPeer(why));
+  if (link.stage >= Stage::kWelcomed && events_.ended) events_.ended(id, ClosedByPeer(why));
   if (links_.empty() && drained_) std::exchange(drained_, nullptr)();
 }
 
@@ -302,11 +303,14 @@ void Server::Impl::Take(LinkId id, Message message) {
   const auto it = links_.find(id);
   if (it == links_.end()) return;
   Link& link = *it->second;
-  if (link.stage != Stage::kGreeting) return TakeOpen(id, link, std::move(message));
-  if (message.type == FrameType::kHello) return Greet(id, link, message);
+  if (link.stage >= Stage::kWelcomed) return TakeOpen(id, link, std::move(message));
+  if (message.type == FrameType::kHello && link.stage == Stage::kGreeting) {
+    return Greet(id, link, message);
+  }
   link.connection->Close(
-      absl::InvalidArgumentError(absl::StrFormat("frame of type %d where a hello was due",
-                                                 static_cast<int>(message.type))),
+      absl::InvalidArgumentError(absl::StrFormat(
+          "frame of type %d where %s was due", static_cast<int>(message.type),
+          link.stage == Stage::kGreeting ? "a hello" : "nothing before the welcome")),
       "protocol");
 }
 
@@ -361,18 +365,27 @@ void Server::Impl::Greet(LinkId id, Link& link, const Message& message) {
     return link.connection->CloseWith(Refusal("tls_required", text),
                                       absl::FailedPreconditionError(text));
   }
-  if (options_.admit) {
-    auto rights = options_.admit({.token = hello->token,
-                                  .secure = link.connection->channel().secure(),
-                                  .local = acceptor_.address().address().is_loopback(),
-                                  .uris = link.connection->channel().peer_uris()});
-    if (!rights.ok()) {
-      return link.connection->CloseWith(
-          Refusal(wire::native::ReasonOf(rights.status()), std::string(rights.status().message())),
-          rights.status());
-    }
-    link.rights = *std::move(rights);
+  link.stage = Stage::kAwaited;
+  if (!options_.admit) return Admit(id, Rights());
+  auto verdict = options_.admit(id, {.token = hello->token,
+                                     .secure = link.connection->channel().secure(),
+                                     .local = acceptor_.address().address().is_loopback(),
+                                     .uris = link.connection->channel().peer_uris()});
+  if (verdict) Admit(id, *std::move(verdict));
+}
+
+void Server::Impl::Admit(LinkId id, Verdict verdict) {
+  const auto it = links_.find(id);
+  if (it == links_.end()) return;
+  Link& link = *it->second;
+  if (link.stage != Stage::kAwaited) return;
+  if (!verdict.ok()) {
+    link.stage = Stage::kRefused;
+    return link.connection->CloseWith(
+        Refusal(wire::native::ReasonOf(verdict.status()), std::string(verdict.status().message())),
+        verdict.status());
   }
+  link.rights = *std::move(verdict);
   link.stage = Stage::kWelcomed;
   if (places_.Welcome(runtime::MonotonicNow(), id)) ArmReservations();
   link.connection->SetName(link.who);
@@ -495,6 +508,7 @@ Server::~Server() { impl_->End(); }
 const std::string& Server::address() const { return impl_->address(); }
 size_t Server::connections() const { return impl_->welcomed(); }
 void Server::Drain(std::function<void()> done) { impl_->Drain(std::move(done)); }
+void Server::Admit(LinkId link, Verdict verdict) { impl_->Admit(link, std::move(verdict)); }
 void Server::Send(LinkId link, Message frame) { impl_->Send(link, std::move(frame)); }
 void Server::Close(LinkId link, absl::Status why, std::string_view farewell_reason) {
   impl_->Close(link, std::move(why), farewell_reason);

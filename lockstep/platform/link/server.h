@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -36,6 +37,9 @@ struct Request {
   std::string_view peer;  // HOST:PORT it calls from
   Rights rights = {};     // of the caller; that it may ask this was checked
 };
+
+// What a client may, or why it is sent away.
+using Verdict = absl::StatusOr<Rights>;
 
 // An encoded answer (or ErrorReply).
 struct Payload {
@@ -148,8 +152,8 @@ class Server {
     // Makes the server's end of a TLS connection; null: it takes none.
     Channel::AcceptLayer accept_secure = nullptr;
     // Asked of every client that says hello: what it may. Its error says why it is sent away, and
-    // has a reason. Null: everybody may everything.
-    std::function<absl::StatusOr<Rights>(const Greeting&)> admit = nullptr;
+    // has a reason. Nullopt: `Admit` says it later. Null: everybody may everything.
+    std::function<std::optional<Verdict>(LinkId, const Greeting&)> admit = nullptr;
     // Takes connections without TLS, too; others are refused with `tls_required`.
     bool allows_plain = true;
     uint64_t service_instance = 0;  // one life of this server; told in the welcome
@@ -176,6 +180,10 @@ class Server {
   const std::string& address() const;
   // Links that have been welcomed and are still there.
   size_t connections() const;
+
+  // What Options::admit could not say at once. Until then the link greets: it counts as such and
+  // ends at `hello_timeout`. Ignored when it has gone.
+  void Admit(LinkId link, Verdict verdict);
 
   // A frame of a tunnel. Ignored when that link has gone.
   void Send(LinkId link, Message frame);

@@ -159,6 +159,89 @@ TEST(Server, TakesNoRequestBeforeTheHello) {
               HasSubstr("where a hello was due"));
 }
 
+// A server that says later what a client may.
+class LateServer {
+ public:
+  explicit LateServer(absl::Duration hello_timeout = kLong)
+      : server_(Echo, {.admit = [this](LinkId id, const Greeting&) -> std::optional<Verdict> {
+                         asked.Add(id);
+                         return std::nullopt;
+                       },
+                       .link = {.hello_timeout = hello_timeout}}) {}
+  const std::string& address() const { return server_.address(); }
+  void Admit(LinkId id, Verdict verdict) {
+    server_.thread().Do([&] { server_.server().Admit(id, std::move(verdict)); });
+  }
+  size_t welcomed() {
+    return server_.thread().Do([&] { return server_.server().connections(); });
+  }
+
+  Seen<LinkId> asked;  // before the server, which adds to it
+
+ private:
+  TestServer server_;
+};
+
+TEST(Server, WelcomesAClientWhenItsVerdictComesLater) {
+  LateServer server;
+  RawClient client(server.address());
+  client.SayHello();
+  const LinkId id = server.asked.WaitForCount(1).front();
+  EXPECT_EQ(server.welcomed(), 0u) << "it greets until then";
+  server.Admit(id, Rights());
+  client.Expect<Welcome>(FrameType::kWelcome);
+  client.Send(RawRequest(1, "?"));
+  EXPECT_EQ(client.Receive()->payload, "?");
+}
+
+TEST(Server, RefusesAClientWhenItsVerdictComesLater) {
+  LateServer server;
+  RawClient client(server.address());
+  client.SayHello();
+  const LinkId id = server.asked.WaitForCount(1).front();
+  const absl::Status no = wire::native::WithReason(absl::UnavailableError("no"), "token_invalid");
+  server.Admit(id, no);
+  EXPECT_EQ(client.Expect<Refused>(FrameType::kRefused).reason, "token_invalid");
+  server.Admit(id, Rights());  // closing, or gone
+  client.ExpectClosed();
+  server.Admit(id, Rights());
+  EXPECT_EQ(server.welcomed(), 0u);
+}
+
+TEST(Server, AClientThatAwaitsItsVerdictMayBeGoneWhenItComes) {
+  LateServer server;
+  {
+    RawClient client(server.address());
+    client.SayHello();
+    server.asked.WaitForCount(1);
+  }
+  server.Admit(server.asked.Now().front(), Rights());
+  RawClient next(server.address());
+  next.SayHello();
+  server.Admit(server.asked.WaitForCount(2).back(), Rights());
+  next.Expect<Welcome>(FrameType::kWelcome);
+}
+
+TEST(Server, AVerdictThatDoesNotComeEndsTheGreeting) {
+  LateServer server(absl::Milliseconds(50));
+  RawClient client(server.address());
+  client.SayHello();
+  EXPECT_THAT(client.Expect<Farewell>(FrameType::kFarewell).message, HasSubstr("within 50ms"));
+  server.Admit(server.asked.WaitForCount(1).front(), Rights());
+  client.ExpectClosed();
+}
+
+TEST(Server, TakesNothingWhileAVerdictIsAwaited) {
+  LateServer server;
+  for (const FrameType type : {FrameType::kRequest, FrameType::kHello}) {
+    RawClient client(server.address());
+    client.SayHello();
+    client.Send(Message{.type = type, .id = 1});
+    EXPECT_EQ(client.Expect<Farewell>(FrameType::kFarewell).reason, "protocol");
+    client.ExpectClosed();
+  }
+}
+
 TEST(Server, IgnoresUnknownFramesUnlessTheyMustBeUnderstood) {
   TestServer server(Echo);
   RawClient client(server.address());

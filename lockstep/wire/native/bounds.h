@@ -19,8 +19,8 @@ namespace lockstep::wire::native {
 inline constexpr Bound kNameBytes = {"name_bytes_max", 256};
 // HOST:PORT, where HOST has at most 253 bytes.
 inline constexpr Bound kAddressBytes = {"address_bytes_max", 320};
-// Shown by a caller in its hello; one of more is none of ours.
-inline constexpr Bound kTokenBytes = {"token_bytes_max", 1024};
+// Shown by a caller in its hello, which has 4 KiB; Kubernetes' have from 900 to 1500.
+inline constexpr Bound kTokenBytes = {"token_bytes_max", 3072};
 // What a person or a program says in a sentence: an error, a notice, why a run ended.
 inline constexpr Bound kSentenceBytes = {"sentence_bytes_max", size_t{64} << 10};
 // Keys, ids and names that a limit of the server's options guards more closely.
