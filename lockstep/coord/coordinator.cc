@@ -143,7 +143,7 @@ void Coordinator::HandleRequest(Time now, Request& request, Effects& out) {
   // After the attempt: a caller of another one has to learn that, full or not.
   if (Request::kTraits.writes && job_->no_room.for_new)
     return out.Fail(call, job_->no_room.for_new);
-  Run(now, request, out);
+  Run(now, request, lives_as, out);
 }
 
 template <class Request>
@@ -200,7 +200,9 @@ void Coordinator::HandleNative(Time now, Request& request, Effects& out) {
     } else if constexpr (std::is_same_v<Request, ReportProgress>) {
       attempt.Handle(now, session->seat->member, request, out);
     } else {
-      Run(now, request, out);
+      // Of the seat: a client chooses its incarnation itself.
+      const auto asks = session->seat ? std::optional(session->seat->member) : std::nullopt;
+      Run(now, request, asks, out);
     }
     if (Request::kTraits.takes_effect) {
       sessions_.KeepAnswer(*session, asked, records, replies, out);
@@ -209,12 +211,12 @@ void Coordinator::HandleNative(Time now, Request& request, Effects& out) {
 }
 
 template <class Request>
-void Coordinator::Run(Time now, Request& request, Effects& out) {
+void Coordinator::Run(Time now, Request& request, std::optional<MemberIndex> asks, Effects& out) {
   // Both are read before the request is moved.
   const Caller caller = request.caller;
   const size_t replies = out.replies.size();
   std::optional<Wait> wait = WaitOf(request);
-  std::optional<MemberIndex> member = attempts_.current().membership().Find(caller.incarnation);
+  std::optional<MemberIndex> member = asks;
   if constexpr (requires { request.member; }) member = request.member;
   if (ErrorPtr refusal = CheckKeys(std::as_const(request), member)) {
     return out.Fail(caller.call, std::move(refusal));

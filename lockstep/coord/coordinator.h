@@ -109,8 +109,9 @@ class Coordinator {
   void HandleRequest(Time now, Request& request, Effects& out);
   template <class Request>
   void HandleNative(Time now, Request& request, Effects& out);
+  // `asks`: absent if the caller is no member.
   template <class Request>
-  void Run(Time now, Request& request, Effects& out);
+  void Run(Time now, Request& request, std::optional<MemberIndex> asks, Effects& out);
 
   // What carries none.
   void HandleFact(Time now, const RegisterMember& request, Effects& out);

@@ -137,6 +137,25 @@ TEST_F(BoundCaller, DoesNotGoOnWithTheSessionOfAnother) {
   EXPECT_EQ(Ask(ReportProgress{.caller = InSession(kOwn), .step = 1}), "ok");
 }
 
+// A client chooses its incarnation, and reads those of others.
+TEST_F(BoundCaller, ItsSeatDecidesAlsoWhenAnotherSaysThatItIsTheSameLife) {
+  constexpr SessionId kImpostor = {.high = 7, .low = 2};
+  Open();
+  EXPECT_EQ(Join(0, std::nullopt), "waits");
+  EXPECT_EQ(Ask(OpenSession{.call = Call(), .session = kImpostor}), "ok");
+  const auto impostor = [&](uint64_t number) {
+    return Caller{.call = Call(),
+                  .session = kImpostor,
+                  .number = number,
+                  .standing = Standing::kTask,
+                  .bound = std::nullopt};
+  };
+  EXPECT_EQ(Ask(JoinJob{.caller = impostor(1), .index = 1, .incarnation = Incarnation(9)}), "ok");
+  const std::string own = "lockstep/rendezvous/card/0";
+  EXPECT_EQ(Ask(SetKey{.caller = impostor(2), .key = own}), "not_permitted");
+  EXPECT_EQ(Ask(SetKey{.caller = InSession(std::nullopt), .key = own}), "ok");
+}
+
 TEST(BoundCallerOfAJobWithRoles, IsCountedThroughAllOfThem) {
   Coordinator job({.job = "mnist", .size = 3, .roles = {{"worker", 2}, {"ps", 1}}});
   const auto join = [&](const std::string& role, std::optional<int32_t> index, uint64_t number) {
