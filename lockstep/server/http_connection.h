@@ -80,6 +80,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
 
   // Whether its request is not whole yet.
   bool reading() const { return state_ == State::kReading; }
+  // Whether its whole answer has been handed to the system.
+  bool answered() const { return state_ == State::kLingering; }
   // Whether its answer is still to come.
   bool waits() const { return state_ == State::kAsked; }
   // Whether it came by TLS, and then with a certificate of an authority that the server believes.

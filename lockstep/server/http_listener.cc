@@ -1,6 +1,8 @@
 #include "lockstep/server/http_listener.h"
 
+#include <algorithm>
 #include <list>
+#include <map>
 #include <thread>
 #include <utility>
 #include <variant>
@@ -42,8 +44,8 @@ class HttpListener::Impl {
     if (!thread_.joinable()) return;
     loop_.Post([this] {
       acceptor_.Stop();
-      while (!connections_.empty()) {
-        const std::shared_ptr<HttpConnection> each = connections_.front();
+      while (!places_.empty()) {
+        const Connection each = places_.front().connection;
         each->End();
       }
       loop_.Stop();
@@ -70,38 +72,47 @@ class HttpListener::Impl {
 
  private:
   using Connection = PageQueries::Connection;
+  struct Place {
+    asio::ip::address host;
+    Connection connection;
+  };
 
   // --- Connections ---
 
   void Accept(int fd) {
-    if (connections_.size() >= kConnectionsMax) EndOne();
+    if (places_.size() >= kConnectionsMax) EndOne();
     asio::ip::tcp::socket socket(loop_.io());
     asio::error_code error;
     socket.assign(acceptor_.address().protocol(), fd, error);
     if (error) return;
+    const asio::ip::address host = socket.remote_endpoint(error).address();
     auto channel =
         std::make_shared<link::Channel>(std::move(socket), options_.access.accept_secure);
     auto connection = std::make_shared<HttpConnection>(loop_, std::move(channel), events_, memory_);
-    connections_.push_back(connection);
+    places_.push_back({host, connection});
     connection->Start();
   }
 
-  // The oldest that has not said what it wants; else the oldest.
+  // Of the host with most connections, so that a flood takes its own places: one that has its
+  // answer, else one that has not said what it wants, else any; the oldest of those.
   bool EndOne() {
-    if (connections_.empty()) return false;
-    for (const Connection& each : connections_) {
-      if (!each->reading()) continue;
-      const Connection slow = each;
-      slow->End();
-      return true;
-    }
-    const Connection oldest = connections_.front();
-    oldest->End();
+    if (places_.empty()) return false;
+    std::map<asio::ip::address, size_t> from;
+    for (const Place& each : places_) ++from[each.host];
+    const auto cost = [&](const Place& each) {
+      const int state = each.connection->answered() ? 2 : each.connection->reading() ? 1 : 0;
+      return std::pair(from.at(each.host), state);
+    };
+    const Connection ended =
+        std::max_element(places_.begin(), places_.end(), [&](const Place& a, const Place& b) {
+          return cost(a) < cost(b);
+        })->connection;
+    ended->End();
     return true;
   }
 
   void Forget(const HttpConnection& connection) {
-    connections_.remove_if([&](const Connection& each) { return each.get() == &connection; });
+    places_.remove_if([&](const Place& each) { return each.connection.get() == &connection; });
   }
 
   // --- Requests ---
@@ -164,7 +175,7 @@ class HttpListener::Impl {
   const HttpConnection::Events events_;
   // On the listener's loop from here on.
   runtime::Acceptor acceptor_;
-  std::list<Connection> connections_;  // the oldest first
+  std::list<Place> places_;  // the oldest first
   std::thread thread_;
   PageQueries queries_;  // the first to go, with the thread that writes pages
 };

@@ -63,8 +63,8 @@ struct HttpAccess {
 //
 // Threads: two of its own. One runs a loop with the connections, so that /healthz is answered
 // however slow others are; one turns the server's state into text. The server's loop only copies
-// its state. Bounds: `kConnectionsMax`, beyond which the one that has been sending its request for
-// longest is closed; `kViewsMax` copies of the state
+// its state. Bounds: `kConnectionsMax`, beyond which one is closed of the host that has most, first
+// one that has its answer, then one that still sends its request; `kViewsMax` copies of the state
 // at a time for pages that wait for the disk, and for those that do not; those of HttpConnection
 // for each request, and of HttpAnswerMemory for what all answers hold, beyond which one is 503; and
 // a server's loop that does not answer within `patience` is answered for with 503.

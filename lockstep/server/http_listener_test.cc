@@ -92,12 +92,15 @@ class HttpListenerTest : public ::testing::Test {
     return client.Get(path.c_str());
   }
 
-  // A connection on which nothing was said yet.
-  runtime::UniqueFd Dial() {
+  // A connection on which nothing was said yet, of the host at that address.
+  runtime::UniqueFd Dial(const char* host = "127.0.0.1") {
     const auto at = *runtime::ParseAddress(listener_->address());
     runtime::UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_in to = {
         .sin_family = AF_INET, .sin_port = htons(at.port), .sin_addr = {}, .sin_zero = {}};
+    sockaddr_in from = {.sin_family = AF_INET, .sin_port = 0, .sin_addr = {}, .sin_zero = {}};
+    ::inet_pton(AF_INET, host, &from.sin_addr);
+    EXPECT_EQ(::bind(fd.get(), reinterpret_cast<const sockaddr*>(&from), sizeof(from)), 0);
     ::inet_pton(AF_INET, "127.0.0.1", &to.sin_addr);
     EXPECT_EQ(::connect(fd.get(), reinterpret_cast<const sockaddr*>(&to), sizeof(to)), 0);
     return fd;
@@ -244,6 +247,22 @@ TEST_F(HttpListenerTest, Finding04_WhoDripsBytesHoldsUpNobody) {
   EXPECT_EQ(Hear(drippers.front()), "");
   // And an end waits for none of them.
   listener_.reset();
+}
+
+// Also if each is answered at once and then keeps its connection.
+TEST_F(HttpListenerTest, AFloodTakesThePlacesOfItsOwnHost) {
+  Serve();
+  const runtime::UniqueFd slow = Dial();
+  Say(slow, "GET /healthz HTTP/1.1\r\n");
+  std::vector<runtime::UniqueFd> flood;
+  for (size_t i = 0; i < 3 * HttpListener::kConnectionsMax; ++i) {
+    flood.push_back(Dial("127.0.0.2"));
+    Say(flood.back(), i % 2 == 0 ? "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" : "G");
+  }
+  // The listener has taken all of them by then.
+  EXPECT_EQ(Get("/healthz")->body, "ok\n");
+  Say(slow, "Host: localhost\r\n\r\n");
+  EXPECT_THAT(Hear(slow), HasSubstr("200"));
 }
 
 // Bytes that go on coming move no deadline.
