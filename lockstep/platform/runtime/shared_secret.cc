@@ -16,12 +16,8 @@ class NoSecrets final : public SharedSecrets {
   absl::StatusOr<bool> Same(const SecretHash&, const SecretHash&) const override {
     return Failed();
   }
-  absl::StatusOr<std::unique_ptr<SecureLayer>> Call(std::string_view) const override {
-    return Failed();
-  }
-  absl::StatusOr<std::unique_ptr<SecureLayer>> Accept(std::string_view) const override {
-    return Failed();
-  }
+  absl::StatusOr<MakeLayer> Call(std::string_view) const override { return Failed(); }
+  absl::StatusOr<MakeLayer> Accept(std::string_view) const override { return Failed(); }
 
  private:
   static absl::Status Failed() {

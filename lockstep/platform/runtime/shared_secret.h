@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <memory>
 #include <string_view>
 
@@ -30,10 +31,13 @@ class SharedSecrets {
   // Compares in a time that does not depend on where they differ. Errors as above.
   virtual absl::StatusOr<bool> Same(const SecretHash& one, const SecretHash& other) const = 0;
 
-  // The calling and the accepting end of a connection that is encrypted, TLS 1.3, and that only who
-  // knows the secret can be the other end of. Errors as above.
-  virtual absl::StatusOr<std::unique_ptr<SecureLayer>> Call(std::string_view secret) const = 0;
-  virtual absl::StatusOr<std::unique_ptr<SecureLayer>> Accept(std::string_view secret) const = 0;
+  // Makes an end of one connection.
+  using MakeLayer = std::function<std::unique_ptr<SecureLayer>()>;
+  // The calling and the accepting end of connections that are encrypted, TLS 1.3, and that only who
+  // knows the secret can be the other end of. To be kept by who needs more than one: what they make
+  // costs less than they do. Errors as above.
+  virtual absl::StatusOr<MakeLayer> Call(std::string_view secret) const = 0;
+  virtual absl::StatusOr<MakeLayer> Accept(std::string_view secret) const = 0;
 };
 
 // How this process does it: set once, before the first use; never null. Those that `Secrets` gives

@@ -41,17 +41,19 @@ TEST(LoadedOpenSsl, IsTheSystemsAloneWhereTheProgramHasAnotherInItself) {
   const auto openssl = LoadedOpenSsl();
   ASSERT_TRUE(openssl.ok()) << openssl.status();
   const std::string secret(runtime::kSecretBytes, 's');
-  const auto calls = SecretContext::Open(**openssl, TlsLayer::Side::kClient, secret);
-  const auto accepts = SecretContext::Open(**openssl, TlsLayer::Side::kServer, secret);
-  ASSERT_TRUE(calls.ok() && accepts.ok()) << calls.status() << accepts.status();
+  const auto caller = SecretContext::Make(**openssl, TlsLayer::Side::kClient, secret);
+  const auto accepter = SecretContext::Make(**openssl, TlsLayer::Side::kServer, secret);
+  ASSERT_TRUE(caller.ok() && accepter.ok()) << caller.status() << accepter.status();
+  const auto calls = (*caller)->Open();
+  const auto accepts = (*accepter)->Open();
   for (int turn = 0; turn < 3; ++turn) {
     for (const bool from_caller : {true, false}) {
       std::string bytes;
-      (from_caller ? *calls : *accepts)->TakeOutput(bytes);
-      ASSERT_TRUE((from_caller ? *accepts : *calls)->Receive(bytes).ok());
+      (from_caller ? calls : accepts)->TakeOutput(bytes);
+      ASSERT_TRUE((from_caller ? accepts : calls)->Receive(bytes).ok());
     }
   }
-  EXPECT_TRUE((*calls)->established() && (*accepts)->established());
+  EXPECT_TRUE(calls->established() && accepts->established());
   EXPECT_EQ(::dlsym(RTLD_DEFAULT, "SSL_CTX_new"), nullptr) << "others would call it";
 }
 

@@ -50,15 +50,15 @@ unsigned int OfAccepter(SSL* ssl, const char* identity, unsigned char* secret,
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<runtime::SecureLayer>> SecretContext::Open(const OpenSsl& openssl,
-                                                                          TlsLayer::Side side,
-                                                                          std::string_view secret) {
+absl::StatusOr<std::shared_ptr<const SecretContext>> SecretContext::Make(const OpenSsl& openssl,
+                                                                         TlsLayer::Side side,
+                                                                         std::string_view secret) {
   if (openssl.SSL_CTX_set_psk_client_callback == nullptr ||
       openssl.SSL_CTX_set_psk_server_callback == nullptr) {
     return absl::FailedPreconditionError("this process's OpenSSL has no pre-shared keys");
   }
   TableOfCallbacks() = &openssl;
-  std::shared_ptr<SecretContext> made(new SecretContext(secret));
+  std::shared_ptr<SecretContext> made(new SecretContext(openssl, side, secret));
   const bool calls = side == TlsLayer::Side::kClient;
   auto context =
       NewContext(openssl, calls ? openssl.TLS_client_method() : openssl.TLS_server_method());
@@ -79,7 +79,11 @@ absl::StatusOr<std::unique_ptr<runtime::SecureLayer>> SecretContext::Open(const 
     TakeOnly(openssl, raw, kLink);
     openssl.SSL_CTX_set_psk_server_callback(raw, &OfAccepter);
   }
-  return std::make_unique<TlsLayer>(openssl, raw, side, kLink, std::move(made));
+  return made;
+}
+
+std::unique_ptr<runtime::SecureLayer> SecretContext::Open() const {
+  return std::make_unique<TlsLayer>(openssl_, context_.get(), side_, kLink, shared_from_this());
 }
 
 }  // namespace lockstep::tls

@@ -12,23 +12,28 @@
 
 namespace lockstep::tls {
 
-// Of one end of one connection: TLS 1.3 with the secret as an external pre-shared key, and a key
+// Of one end of connections: TLS 1.3 with the secret as an external pre-shared key, and a key
 // exchange of its own, so that who learns the secret later cannot read what was recorded. An end
 // that does not know the secret does not get through the handshake.
 //
 // Threads: immutable.
-class SecretContext {
+class SecretContext : public std::enable_shared_from_this<SecretContext> {
  public:
   // `secret`: runtime::kSecretBytes. FAILED_PRECONDITION: this OpenSSL has no pre-shared keys.
-  static absl::StatusOr<std::unique_ptr<runtime::SecureLayer>> Open(const OpenSsl& openssl,
-                                                                    TlsLayer::Side side,
-                                                                    std::string_view secret);
+  static absl::StatusOr<std::shared_ptr<const SecretContext>> Make(const OpenSsl& openssl,
+                                                                   TlsLayer::Side side,
+                                                                   std::string_view secret);
 
+  // Of one connection.
+  std::unique_ptr<runtime::SecureLayer> Open() const;
   const std::string& secret() const { return secret_; }
 
  private:
-  explicit SecretContext(std::string_view secret) : secret_(secret) {}
+  SecretContext(const OpenSsl& openssl, TlsLayer::Side side, std::string_view secret)
+      : openssl_(openssl), side_(side), secret_(secret) {}
 
+  const OpenSsl& openssl_;
+  const TlsLayer::Side side_;
   const std::string secret_;
   ContextPtr context_;
 };

@@ -16,9 +16,9 @@ using Side = TlsLayer::Side;
 const std::string kSecret(runtime::kSecretBytes, 's');
 
 std::unique_ptr<SecureLayer> End(Side side, const std::string& secret = kSecret) {
-  auto end = SecretContext::Open(LinkedOpenSsl(), side, secret);
-  EXPECT_TRUE(end.ok()) << end.status();
-  return *std::move(end);
+  const auto context = SecretContext::Make(LinkedOpenSsl(), side, secret);
+  EXPECT_TRUE(context.ok()) << context.status();
+  return (*context)->Open();
 }
 
 // Carries what one has for the other; false: it had nothing, or the other is broken.

@@ -35,21 +35,20 @@ class OpenSslSecrets final : public runtime::SharedSecrets {
     return (*openssl)->CRYPTO_memcmp(one.data(), other.data(), one.size()) == 0;
   }
 
-  absl::StatusOr<std::unique_ptr<runtime::SecureLayer>> Call(
-      std::string_view secret) const override {
-    return Open(TlsLayer::Side::kClient, secret);
+  absl::StatusOr<MakeLayer> Call(std::string_view secret) const override {
+    return Make(TlsLayer::Side::kClient, secret);
   }
-  absl::StatusOr<std::unique_ptr<runtime::SecureLayer>> Accept(
-      std::string_view secret) const override {
-    return Open(TlsLayer::Side::kServer, secret);
+  absl::StatusOr<MakeLayer> Accept(std::string_view secret) const override {
+    return Make(TlsLayer::Side::kServer, secret);
   }
 
  private:
-  absl::StatusOr<std::unique_ptr<runtime::SecureLayer>> Open(TlsLayer::Side side,
-                                                             std::string_view secret) const {
+  absl::StatusOr<MakeLayer> Make(TlsLayer::Side side, std::string_view secret) const {
     const auto openssl = Find();
     if (!openssl.ok()) return openssl.status();
-    return SecretContext::Open(**openssl, side, secret);
+    auto context = SecretContext::Make(**openssl, side, secret);
+    if (!context.ok()) return context.status();
+    return [context = *std::move(context)] { return context->Open(); };
   }
   // Looked for until it is found, and not again: the loader is not to be asked for each connection.
   absl::StatusOr<const OpenSsl*> Find() const {

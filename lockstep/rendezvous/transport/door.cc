@@ -103,12 +103,11 @@ link::LinkPlaces::Limits LimitsOf(const Door::Options& options) {
           .hello_timeout = absl::InfiniteDuration()};
 }
 
-absl::StatusOr<std::unique_ptr<Handshake>> Accepts(const DoorKey& key) {
-  return key.encrypt ? AcceptEncrypted(key.secret) : TakeProof(key.secret);
-}
-
 absl::StatusOr<std::unique_ptr<Handshake>> Calls(const DoorKey& key) {
-  return key.encrypt ? CallEncrypted(key.secret) : GiveProof(key.secret);
+  if (!key.encrypt) return GiveProof(key.secret);
+  const auto end = runtime::Secrets().Call(key.secret);
+  if (!end.ok()) return end.status();
+  return Encrypt((*end)());
 }
 
 absl::Status At(const std::string& address, const absl::Status& why) {
@@ -122,6 +121,12 @@ absl::Status At(const std::string& address, const absl::Status& why) {
 absl::StatusOr<std::shared_ptr<Door>> Door::Start(asio::io_context& io, Options options,
                                                   Proven proven) {
   std::shared_ptr<Door> door(new Door(io, std::move(options), std::move(proven)));
+  const DoorKey& key = door->options_.key;
+  if (key.encrypt && !key.secret.empty()) {
+    auto encrypts = runtime::Secrets().Accept(key.secret);
+    if (!encrypts.ok()) return encrypts.status();
+    door->encrypts_ = *std::move(encrypts);
+  }
   auto listener = TcpListener::Start(
       io, door->options_.host,
       [weak = door->weak_from_this()](tcp::socket socket) {
@@ -141,7 +146,7 @@ Door::Door(asio::io_context& io, Options options, Proven proven)
       places_(LimitsOf(options_)) {}
 
 Door::~Door() {
-  if (listener_) Close();
+  if (listener_ != nullptr) Close();
 }
 
 void Door::Close() {
@@ -159,14 +164,13 @@ void Door::Accepted(tcp::socket socket) {
   const tcp::endpoint from = socket.remote_endpoint(gone);
   if (gone || proven_ == nullptr) return runtime::CloseSocket(socket);
   if (options_.key.secret.empty()) return proven_({std::move(socket), nullptr});
-  auto handshake = Accepts(options_.key);
-  if (!handshake.ok()) return runtime::CloseSocket(socket);  // there is no memory for it
+  auto handshake = encrypts_ != nullptr ? Encrypt(encrypts_()) : TakeProof(options_.key.secret);
   if (places_.GreetingsAreFull()) {
     End(*places_.OldestGreeting(),
         absl::ResourceExhaustedError("its place was needed before its proof came (unproven_max)"));
   }
   const link::LinkId id(++last_guest_);
-  const auto guest = std::make_shared<Entrance>(io_, std::move(socket), *std::move(handshake));
+  const auto guest = std::make_shared<Entrance>(io_, std::move(socket), std::move(handshake));
   guests_[id] = guest;
   places_.Add(id, from.address());
   guest->Start(options_.timeout, [weak = weak_from_this(), id, from](const absl::Status& why) {

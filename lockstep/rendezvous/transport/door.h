@@ -18,6 +18,7 @@
 #include "lockstep/platform/link/link_places.h"
 #include "lockstep/platform/runtime/address.h"
 #include "lockstep/platform/runtime/secure_layer.h"
+#include "lockstep/platform/runtime/shared_secret.h"
 #include "lockstep/rendezvous/transport/tcp_listener.h"
 
 namespace lockstep::transport {
@@ -54,7 +55,8 @@ class Door : public std::enable_shared_from_this<Door> {
     TcpListener::Refused refused = nullptr;
   };
 
-  // Fails as `TcpListener::Start`.
+  // Fails as `TcpListener::Start`. FAILED_PRECONDITION: this process has no OpenSSL to encrypt
+  // with.
   static absl::StatusOr<std::shared_ptr<Door>> Start(asio::io_context& io, Options options,
                                                      Proven proven);
   ~Door();
@@ -71,7 +73,8 @@ class Door : public std::enable_shared_from_this<Door> {
 
   asio::io_context& io_;
   const Options options_;
-  Proven proven_;  // empty: closed
+  Proven proven_;                               // empty: closed
+  runtime::SharedSecrets::MakeLayer encrypts_;  // null: it does not
   std::shared_ptr<TcpListener> listener_;
   link::LinkPlaces places_;  // one for each of `guests_`
   std::map<link::LinkId, std::shared_ptr<class Entrance>> guests_;

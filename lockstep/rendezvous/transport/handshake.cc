@@ -106,12 +106,6 @@ class Encrypting final : public Handshake {
   std::unique_ptr<runtime::SecureLayer> layer_;
 };
 
-absl::StatusOr<std::unique_ptr<Handshake>> Encrypt(
-    absl::StatusOr<std::unique_ptr<runtime::SecureLayer>> layer) {
-  if (!layer.ok()) return layer.status();
-  return std::make_unique<Encrypting>(*std::move(layer));
-}
-
 }  // namespace
 
 std::unique_ptr<Handshake> TakeProof(const std::string& secret) {
@@ -122,12 +116,8 @@ std::unique_ptr<Handshake> GiveProof(const std::string& secret) {
   return std::make_unique<GivesProof>(secret);
 }
 
-absl::StatusOr<std::unique_ptr<Handshake>> AcceptEncrypted(const std::string& secret) {
-  return Encrypt(runtime::Secrets().Accept(secret));
-}
-
-absl::StatusOr<std::unique_ptr<Handshake>> CallEncrypted(const std::string& secret) {
-  return Encrypt(runtime::Secrets().Call(secret));
+std::unique_ptr<Handshake> Encrypt(std::unique_ptr<runtime::SecureLayer> layer) {
+  return std::make_unique<Encrypting>(std::move(layer));
 }
 
 }  // namespace lockstep::transport

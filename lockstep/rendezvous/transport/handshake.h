@@ -36,9 +36,7 @@ class Handshake {
 // By ProofTaker and ProofGiver: what follows goes in clear.
 std::unique_ptr<Handshake> TakeProof(const std::string& secret);
 std::unique_ptr<Handshake> GiveProof(const std::string& secret);
-// By TLS with the secret as its key: what follows is encrypted. FAILED_PRECONDITION: this process
-// has no OpenSSL for that.
-absl::StatusOr<std::unique_ptr<Handshake>> AcceptEncrypted(const std::string& secret);
-absl::StatusOr<std::unique_ptr<Handshake>> CallEncrypted(const std::string& secret);
+// By TLS of that end of runtime::SharedSecrets: what follows is encrypted.
+std::unique_ptr<Handshake> Encrypt(std::unique_ptr<runtime::SecureLayer> layer);
 
 }  // namespace lockstep::transport
