@@ -32,8 +32,10 @@ absl::Status Admission::Read() {
 }
 
 Admission::Keys Admission::CurrentKeys() {
+  // Not under the lock, which others wait for while a file system is slow.
+  const runtime::FileState state = runtime::StateOf(options_.token_keys);
   const MutexLock lock(mutex_);
-  if (keys_ != nullptr && runtime::StateOf(options_.token_keys) != state_) {
+  if (keys_ != nullptr && state != state_) {
     const absl::Status read = Read();
     log_(read.ok()
              ? absl::StrCat("the token keys in ", options_.token_keys, " were read again")

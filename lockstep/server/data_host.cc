@@ -229,10 +229,11 @@ void DataHost::ProcessEnded(const std::string& job, const link::Rights& rights,
   }
 }
 
-void DataHost::MemberLost(const std::string& job, const std::string& host, int64_t pid) {
+void DataHost::MemberLost(const std::string& job, bool jobs_are_apart, const std::string& host,
+                          int64_t pid) {
   for (const dispatch::ConsumerProcess& one : dispatcher_->Processes()) {
     if (one.host != host || one.pid != pid) continue;
-    if (one.job == job || one.job.empty()) TakeEnd(one, EndOf::kMember);
+    if (one.job == job || (one.job.empty() && !jobs_are_apart)) TakeEnd(one, EndOf::kMember);
   }
 }
 

@@ -75,8 +75,10 @@ class DataHost {
   void ProcessEnded(const std::string& job, const link::Rights& rights, const std::string& host,
                     int64_t pid);
   // The job has lost the member that the process was. It is taken to have ended too, unless it is
-  // heard here all the same: a consumer that lives keeps its place.
-  void MemberLost(const std::string& job, const std::string& host, int64_t pid);
+  // heard here all the same: a consumer that lives keeps its place. `jobs_are_apart`: a consumer
+  // without a job is not the member, whatever that one says of its host and process.
+  void MemberLost(const std::string& job, bool jobs_are_apart, const std::string& host,
+                  int64_t pid);
 
   // What the journal had of it; then, when all has been given, `Resume`.
   void Restore(const wire::store::ReadData& record);

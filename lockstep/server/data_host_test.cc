@@ -29,6 +29,10 @@ namespace native = wire::native;
 constexpr size_t kLimit = size_t{8} << 20;
 constexpr size_t kQueueBytesMax = 100'000;
 
+// Whether a job's word counts for consumers without one.
+constexpr bool kApart = true;
+constexpr bool kNotApart = false;
+
 class DataHostTest : public ::testing::Test {
  protected:
   class Answers final : public link::Responder::Sink {
@@ -198,12 +202,12 @@ TEST_F(DataHostTest, Deliver08_WhomItsJobHasLostIsReplacedAtOnce) {
   ASSERT_TRUE(Succeeded(Open("a", 1, 4711, link::LinkId(2))));
   EXPECT_EQ(native::ReasonOf(Refusal(Open("b", 2, 4712, link::LinkId(3)))), "consumer_index_taken");
   host_.Ended(link::LinkId(2));
-  host_.MemberLost("digits", "elsewhere", 1);  // another one
+  host_.MemberLost("digits", kNotApart, "elsewhere", 1);  // another one
   EXPECT_EQ(native::ReasonOf(Refusal(Open("b", 2, 4712, link::LinkId(3)))), "consumer_index_taken");
-  host_.MemberLost("digits", "elsewhere", 4711);
+  host_.MemberLost("digits", kNotApart, "elsewhere", 4711);
   EXPECT_TRUE(Succeeded(Open("b", 2, 4712, link::LinkId(3))));
   // The job may be quicker than the link.
-  host_.MemberLost("digits", "elsewhere", 4712);
+  host_.MemberLost("digits", kNotApart, "elsewhere", 4712);
   EXPECT_EQ(native::ReasonOf(Refusal(Open("c", 3, 4713, link::LinkId(4)))), "consumer_index_taken");
   host_.Ended(link::LinkId(3));
   EXPECT_TRUE(Succeeded(Open("c", 3, 4713, link::LinkId(4))));
@@ -216,7 +220,7 @@ TEST_F(DataHostTest, Deliver08_WhoIsHeardAfterItsJobLostItKeepsItsPlace) {
   ASSERT_TRUE(Succeeded(opened));
   const auto reply = native::Decode<native::OpenIterationReply>(answers_->of.at(opened).bytes);
   ASSERT_TRUE(reply.ok());
-  host_.MemberLost("digits", "elsewhere", 4711);
+  host_.MemberLost("digits", kNotApart, "elsewhere", 4711);
   Ask(
       native::ConsumerPoll{
           .iteration = reply->iteration, .consumer = reply->consumer, .life = 1, .number = 1},
@@ -240,7 +244,7 @@ TEST_F(DataHostTest, OnlyTheConsumersOwnJobSaysThatItsProcessHasEnded) {
   host_.Ended(link::LinkId(2));
   EXPECT_FALSE(is_free(2));
   host_.ProcessEnded("other", others, "elsewhere", 4711);
-  host_.MemberLost("other", "elsewhere", 4711);
+  host_.MemberLost("other", kNotApart, "elsewhere", 4711);
   EXPECT_FALSE(is_free(2));
   host_.ProcessEnded("digits", own, "elsewhere", 4711);
   EXPECT_TRUE(is_free(2));
@@ -254,6 +258,17 @@ TEST_F(DataHostTest, OfAConsumerWithoutATokenOnlyWhoSpeaksForAllJobsSaysSo) {
   host_.ProcessEnded("digits", {.role = native::Role::kLaunch, .job = "digits"}, "elsewhere", 4711);
   EXPECT_FALSE(Succeeded(Open("b", 2, 4712, link::LinkId(3))));
   host_.ProcessEnded("digits", {}, "elsewhere", 4711);
+  EXPECT_TRUE(Succeeded(Open("b", 2, 4712, link::LinkId(3))));
+}
+
+TEST_F(DataHostTest, WhereJobsAreApartALostMemberIsNoConsumerWithoutAJob) {
+  Register("a", 100);
+  Sync();
+  ASSERT_TRUE(Succeeded(Open("a", 1, 4711, link::LinkId(2))));
+  host_.Ended(link::LinkId(2));
+  host_.MemberLost("digits", kApart, "elsewhere", 4711);
+  EXPECT_FALSE(Succeeded(Open("b", 2, 4712, link::LinkId(3))));
+  host_.MemberLost("digits", kNotApart, "elsewhere", 4711);
   EXPECT_TRUE(Succeeded(Open("b", 2, 4712, link::LinkId(3))));
 }
 

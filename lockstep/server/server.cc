@@ -126,7 +126,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Listen(const ServerOptions& opti
 Server::Server(const ServerOptions& options)
     : options_(Complete(options)),
       started_(runtime::MonotonicNow()),
-      memory_(options_.memory_max),
+      memory_(options_.memory_max, /*names_owners=*/!TakesTokens(options_)),
       ready_file_(options.ready_file),
       commits_(loop_, &memory_),
       held_answers_(std::make_shared<HeldAnswers>(commits_)),
@@ -163,7 +163,7 @@ Server::Server(const ServerOptions& options)
     node_groups_.JobDeleted(job, why);
   });
   jobs_.OnMemberLost([this](const std::string& job, const std::string& host, int64_t pid) {
-    data_.MemberLost(job, host, pid);
+    data_.MemberLost(job, TakesTokens(options_), host, pid);
   });
 }
 

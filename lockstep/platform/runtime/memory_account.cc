@@ -36,8 +36,9 @@ bool HoldsMore(const MemoryAccount::Holder& a, const MemoryAccount::Holder& b) {
 
 }  // namespace
 
-MemoryAccount::MemoryAccount(uint64_t limit)
+MemoryAccount::MemoryAccount(uint64_t limit, bool names_owners)
     : limit_(limit),
+      names_owners_(names_owners),
       room_(PartOf(limit, kRoomPercent)),
       reserve_(PartOf(limit, kReservePercent)),
       all_(PartOf(limit, 100)) {}
@@ -109,6 +110,10 @@ std::string MemoryAccount::Describe() const {
   const std::vector<Holder> holders = Owners(1);
   if (holders.empty()) return "nobody holds any";
   const Holder& most = holders.front();
+  if (!names_owners_) {
+    return absl::StrFormat("whoever holds most holds %s; `lockstep status` tells an operator who",
+                           Mebibytes(most.bytes));
+  }
   return absl::StrFormat("%s holds most: %s, above all %s", most.owner, Mebibytes(most.bytes),
                          most.part);
 }

@@ -36,8 +36,8 @@ class MemoryAccount {
     uint64_t bytes = 0;
   };
 
-  // `limit`: in bytes; 0: there is none.
-  explicit MemoryAccount(uint64_t limit);
+  // `limit`: in bytes; 0: there is none. `names_owners`: to whoever is refused.
+  explicit MemoryAccount(uint64_t limit, bool names_owners = true);
   MemoryAccount(const MemoryAccount&) = delete;
   MemoryAccount& operator=(const MemoryAccount&) = delete;
 
@@ -59,7 +59,8 @@ class MemoryAccount {
   // Whether so much that soon goes away, an answer, stays below the limit.
   bool Holds(uint64_t bytes) const { return Fits(bytes, all_); }
 
-  // Why it is refused: how much is held, by whom most, and what to do.
+  // Why it is refused: how much is held, by whom most (unless owners are not named), and what to
+  // do.
   std::string Refusal(uint64_t bytes);
 
   // By owner, the largest first, each with its largest part.
@@ -79,6 +80,7 @@ class MemoryAccount {
   std::string Describe() const;
 
   const uint64_t limit_;
+  const bool names_owners_;
   const uint64_t room_;
   const uint64_t reserve_;
   const uint64_t all_;
