@@ -44,7 +44,9 @@ absl::Status Believe(const OpenSsl& openssl, SSL_CTX* context, const std::string
   return absl::OkStatus();
 }
 
-const Protocol& ProtocolOf(Serves serves) { return serves == Serves::kHttp ? kHttp : kLink; }
+const Protocol& ProtocolOf(Serves serves) {
+  return serves == Serves::kHttp ? kHttpProtocol : kLinkProtocol;
+}
 
 int SelectProtocol(SSL*, const unsigned char** chosen, unsigned char* chosen_bytes,
                    const unsigned char* offered, unsigned int offered_bytes, void* served) {
@@ -127,7 +129,7 @@ absl::StatusOr<std::shared_ptr<const ClientContext>> ClientContext::Make(const O
   if (!context.ok()) return context.status();
   made->context_ = *std::move(context);
   SSL_CTX* const raw = made->context_.get();
-  openssl.SSL_CTX_set_alpn_protos(raw, kLink.name, kLink.bytes);
+  openssl.SSL_CTX_set_alpn_protos(raw, kLinkProtocol.name, kLinkProtocol.bytes);
   openssl.SSL_CTX_set_verify(raw, SSL_VERIFY_PEER, nullptr);
   openssl.SSL_CTX_set_cert_verify_callback(raw, &VerifyServer, made.get());
   if (!made->expected_.authorities.empty()) {
@@ -144,7 +146,7 @@ std::unique_ptr<runtime::SecureLayer> ClientContext::Call(
     std::shared_ptr<const ClientContext> context) {
   const OpenSsl& openssl = context->openssl_;
   SSL_CTX* const raw = context->context_.get();
-  return std::make_unique<TlsLayer>(openssl, raw, TlsLayer::Side::kClient, kLink,
+  return std::make_unique<TlsLayer>(openssl, raw, TlsLayer::Side::kClient, kLinkProtocol,
                                     std::move(context));
 }
 

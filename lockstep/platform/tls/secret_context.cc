@@ -72,18 +72,18 @@ absl::StatusOr<std::shared_ptr<const SecretContext>> SecretContext::Make(const O
   if (calls) {
     // A server with a certificate, and without the secret, is none of ours.
     openssl.SSL_CTX_set_verify(raw, SSL_VERIFY_PEER, nullptr);
-    openssl.SSL_CTX_set_alpn_protos(raw, kLink.name, kLink.bytes);
+    openssl.SSL_CTX_set_alpn_protos(raw, kLinkProtocol.name, kLinkProtocol.bytes);
     openssl.SSL_CTX_set_psk_client_callback(raw, &OfCaller);
   } else {
     openssl.SSL_CTX_set_num_tickets(raw, 0);
-    TakeOnly(openssl, raw, kLink);
+    TakeOnly(openssl, raw, kLinkProtocol);
     openssl.SSL_CTX_set_psk_server_callback(raw, &OfAccepter);
   }
   return made;
 }
 
 std::unique_ptr<runtime::SecureLayer> SecretContext::Open() const {
-  return std::make_unique<TlsLayer>(openssl_, context_.get(), side_, kLink, shared_from_this());
+  return std::make_unique<TlsLayer>(openssl_, context_.get(), side_, kLinkProtocol, shared_from_this());
 }
 
 }  // namespace lockstep::tls

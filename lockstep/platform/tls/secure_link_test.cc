@@ -168,7 +168,7 @@ TEST_F(SecureLink, EndsAConnectionThatOnlyChangesItsKeys) {
   Start(/*allows_plain=*/false);
   const std::unique_ptr<SSL_CTX, decltype(&::SSL_CTX_free)> context(
       ::SSL_CTX_new(::TLS_client_method()), &::SSL_CTX_free);
-  ::SSL_CTX_set_alpn_protos(context.get(), kLink.name, kLink.bytes);
+  ::SSL_CTX_set_alpn_protos(context.get(), kLinkProtocol.name, kLinkProtocol.bytes);
   const std::unique_ptr<SSL, decltype(&::SSL_free)> ssl(::SSL_new(context.get()), &::SSL_free);
   asio::io_context io;
   asio::ip::tcp::socket socket(io);

@@ -18,10 +18,10 @@ struct Protocol {
   bool may_be_unnamed;        // by an end that knows nothing of ALPN
 };
 inline constexpr unsigned char kLinkName[] = "\x0alockstep/1";
-inline constexpr Protocol kLink = {kLinkName, sizeof(kLinkName) - 1, false};
+inline constexpr Protocol kLinkProtocol = {kLinkName, sizeof(kLinkName) - 1, false};
 inline constexpr unsigned char kHttpName[] = "\x08http/1.1";
-inline constexpr Protocol kHttp = {kHttpName, sizeof(kHttpName) - 1, true};
-static_assert(kLinkName[0] == kLink.bytes - 1 && kHttpName[0] == kHttp.bytes - 1);
+inline constexpr Protocol kHttpProtocol = {kHttpName, sizeof(kHttpName) - 1, true};
+static_assert(kLinkName[0] == kLinkProtocol.bytes - 1 && kHttpName[0] == kHttpProtocol.bytes - 1);
 
 // Threads: thread-compatible. Bounds: as SecureLayer; what is written before the handshake is done
 // is bounded by its owner, who has only a hello to say then.

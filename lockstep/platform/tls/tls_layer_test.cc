@@ -300,7 +300,7 @@ class ForeignClient {
 };
 
 void OfferOurProtocol(SSL_CTX* context) {
-  ::SSL_CTX_set_alpn_protos(context, kLink.name, kLink.bytes);
+  ::SSL_CTX_set_alpn_protos(context, kLinkProtocol.name, kLinkProtocol.bytes);
 }
 
 // Clients of HTTP: what they say they speak, if anything, and their certificate.
