@@ -11,7 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "lockstep/base/limits.h"
 #include "lockstep/platform/config/show.h"
-#include "lockstep/server/job_table.h"
+#include "lockstep/server/job_name.h"
 #include "lockstep/server/option_declarations.h"
 
 namespace lockstep::server {

@@ -10,8 +10,8 @@
 #include "lockstep/base/limits.h"
 #include "lockstep/platform/runtime/host.h"
 #include "lockstep/platform/runtime/loopback.h"
+#include "lockstep/server/job_name.h"
 #include "lockstep/server/listen_address.h"
-#include "lockstep/wire/native/bounds.h"
 #include "lockstep/wire/native/error_reply.h"
 #include "lockstep/wire/native/from_store_view.h"
 #include "lockstep/wire/native/from_view.h"
@@ -26,17 +26,10 @@ constexpr size_t kMemberBytes = 32;
 
 using wire::native::WithReason;
 
-constexpr size_t kJobNameBytesMax = 128;
-static_assert(kJobNameBytesMax <= wire::native::kNameBytes.max);  // it can be asked for
 constexpr size_t kNamesInTextMax = 10;
 
 // Idle jobs are swept at most idle_job_timeout/8 late.
 constexpr int kSweepsPerIdleTimeout = 8;
-
-bool IsJobNameCharacter(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
-         c == '_' || c == '-';
-}
 
 absl::Status Invalid(std::string text) {
   return WithReason(absl::InvalidArgumentError(std::move(text)), "invalid_argument");
@@ -107,15 +100,6 @@ absl::StatusOr<JobOptions> OptionsOf(const wire::native::CreateJob& request) {
 }
 
 }  // namespace
-
-absl::Status CheckJobName(const std::string& name) {
-  if (!name.empty() && name.size() <= kJobNameBytesMax &&
-      std::all_of(name.begin(), name.end(), IsJobNameCharacter)) {
-    return absl::OkStatus();
-  }
-  return Invalid(absl::StrFormat("the name of a job has up to %d letters, digits, '.', '_' and '-'",
-                                 kJobNameBytesMax));
-}
 
 JobTable::JobTable(runtime::Loop& loop, const ServerOptions& options, CommitQueue& commits,
                    NativeListener& listener, EventFeed& feed, Counters& counters,

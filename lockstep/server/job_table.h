@@ -24,9 +24,6 @@
 
 namespace lockstep::server {
 
-// Letters, digits, '.', '_' and '-', up to 128; INVALID_ARGUMENT says so.
-absl::Status CheckJobName(const std::string& name);
-
 // Jobs that were made while the server runs and that nobody uses for `idle_job_timeout` are
 // deleted. A job that is not used costs its memory and one listening socket: no timer, no thread.
 //

@@ -11,7 +11,7 @@
 #include "lockstep/platform/auth/token.h"
 #include "lockstep/preempt/json_fields.h"
 #include "lockstep/preempt/kubernetes_machine.h"
-#include "lockstep/server/job_table.h"
+#include "lockstep/server/job_name.h"
 #include "lockstep/wire/native/bounds.h"
 #include "lockstep/wire/native/error_reply.h"
 
