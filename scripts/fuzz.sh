@@ -8,7 +8,8 @@
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
 readonly SECONDS_EACH=${1:-600}
-[ $# -le 1 ] && set -- "$SECONDS_EACH" auth native peer bulk data element journal stock store tls
+[ $# -le 1 ] && set -- "$SECONDS_EACH" \
+  auth bulk data element handshake journal kubernetes native peer stock store tls
 shift
 readonly BUILD=$setup_root/build/fuzz
 
