@@ -83,7 +83,8 @@ absl::StatusOr<std::shared_ptr<const SecretContext>> SecretContext::Make(const O
 }
 
 std::unique_ptr<runtime::SecureLayer> SecretContext::Open() const {
-  return std::make_unique<TlsLayer>(openssl_, context_.get(), side_, kLinkProtocol, shared_from_this());
+  return std::make_unique<TlsLayer>(openssl_, context_.get(), side_, kLinkProtocol,
+                                    shared_from_this());
 }
 
 }  // namespace lockstep::tls
