@@ -54,16 +54,16 @@ void AdmissionControl::Register(Time now, const RegisterMember& request, Effects
   if (opens) attempts_.OpenNext(now, job_.attempt + 1, out);
   if (ErrorPtr refusal = CheckRole(request)) return out.Fail(request.call, refusal);
   Attempt& attempt = attempts_.current();
-  if (!opens && !attempt.failed() && is_new) {
+  if (!opens && !attempt.failed()) {
     // A stock process that takes another's place ends the attempt; it must not end that of a native
-    // member, which is known to live.
+    // member, which is known to live and is no stock process, whatever life this one names.
     if (attempt.membership().Get(request.member).native()) {
-      if (ErrorPtr refusal = CheckHolder(now, request.member, request.incarnation)) {
+      if (ErrorPtr refusal = CheckHolder(now, request.member, /*same_life=*/false)) {
         return out.Fail(request.call, refusal);
       }
     }
     // Refused when that fails the attempt, as a retry will open the next one.
-    attempt.ExpireBrokenLinks(now, request.member, out);
+    if (is_new) attempt.ExpireBrokenLinks(now, request.member, out);
   }
   attempt.Admit(now, admission, out);
 }
@@ -149,7 +149,25 @@ ErrorPtr AdmissionControl::CheckOnlyOnce(const SessionTable::Session& session,
                                 "; leave first, or join in a session of its own"));
 }
 
-ErrorPtr AdmissionControl::CheckHolder(Time now, MemberIndex index, Incarnation incarnation) const {
+ErrorPtr AdmissionControl::CheckLife(const JoinJob& request,
+                                     std::optional<MemberIndex> member) const {
+  if (request.caller.standing != Standing::kTask) return nullptr;
+  const auto lives_as = attempts_.current().membership().Find(request.incarnation);
+  if (!lives_as || lives_as == member) return nullptr;
+  return MakeError(
+      absl::StatusCode::kAlreadyExists, Reason::kMemberExists,
+      absl::StrCat("the incarnation of this process is that of ", job_.Describe(*lives_as),
+                   "; choose a random number, new in each life of a process"));
+}
+
+bool AdmissionControl::IsSameLife(const JoinJob& request, MemberIndex member) const {
+  const Membership::Member& holder = attempts_.current().membership().Get(member);
+  // Members can read each other's incarnations, but not each other's sessions.
+  return holder.incarnation == request.incarnation &&
+         (request.caller.standing != Standing::kTask || holder.session == request.caller.session);
+}
+
+ErrorPtr AdmissionControl::CheckHolder(Time now, MemberIndex index, bool same_life) const {
   LOCKSTEP_DCHECK(job_.IsMember(index));
   const Attempt& attempt = attempts_.current();
   // A failed attempt has no places to defend: this life opens the next attempt, or is refused.
@@ -159,7 +177,7 @@ ErrorPtr AdmissionControl::CheckHolder(Time now, MemberIndex index, Incarnation 
   const bool registers = attempt.registration().Waits(index);
   // A member whose link broke has most likely died, so it does not keep out its successor.
   const bool lives = (holder.state == MemberState::kConnected && !health.broke()) || registers;
-  if (!lives || holder.incarnation == incarnation) return nullptr;
+  if (!lives || same_life) return nullptr;
   const PlaceRecord& place = job_.places[index.value()];
   return MakeError(Error{
       .code = absl::StatusCode::kAlreadyExists,
@@ -206,7 +224,8 @@ ErrorPtr AdmissionControl::SettleAttempt(Time now, const JoinJob& request,
   // In an attempt that is over no member holds a place, and no broken link is waited for.
   if (!attempts_.over()) {
     if (member) {
-      if (ErrorPtr refusal = CheckHolder(now, *member, request.incarnation)) return refusal;
+      const bool same_life = IsSameLife(request, *member);
+      if (ErrorPtr refusal = CheckHolder(now, *member, same_life)) return refusal;
     }
     // That may end the attempt: then this life opens the next one.
     if (!known) attempts_.current().ExpireBrokenLinks(now, member, out);
@@ -231,6 +250,7 @@ void AdmissionControl::Join(Time now, SessionTable::Session& session, const Join
   std::optional<MemberIndex> member = FindMember(request, *role);
   if (ErrorPtr refusal = SettleBound(request, *role, member)) return out.Fail(call, refusal);
   if (ErrorPtr refusal = CheckOnlyOnce(session, request, member)) return out.Fail(call, refusal);
+  if (ErrorPtr refusal = CheckLife(request, member)) return out.Fail(call, refusal);
   // Both by the attempt that is on; SettleAttempt may open another.
   const bool former = member && job_.lives.IsFormer(*member, request.incarnation);
   const bool known =

@@ -54,8 +54,13 @@ class AdmissionControl {
   // Null when the session is not another member already.
   ErrorPtr CheckOnlyOnce(const SessionTable::Session& session, const JoinJob& request,
                          std::optional<MemberIndex> member) const;
-  // Null when no other process that lives is this member.
-  ErrorPtr CheckHolder(Time now, MemberIndex member, Incarnation incarnation) const;
+  // Null when a task names a life of its own: what goes by it would be done to the other member.
+  ErrorPtr CheckLife(const JoinJob& request, std::optional<MemberIndex> member) const;
+  // Whether the process that is the member, or waits to be, asks again. Of a task only its session
+  // proves that; others may have lost theirs.
+  bool IsSameLife(const JoinJob& request, MemberIndex member) const;
+  // Null when no other process that lives is this member. `same_life`: it is the one that asks.
+  ErrorPtr CheckHolder(Time now, MemberIndex member, bool same_life) const;
   // The member that it says, or is already; nothing: whichever is free.
   std::optional<MemberIndex> FindMember(const JoinJob& request, const RoleRecord& role) const;
   // The member that the caller's certificate names, if it has one. Null, or why it may not come in.

@@ -138,22 +138,53 @@ TEST_F(BoundCaller, DoesNotGoOnWithTheSessionOfAnother) {
 }
 
 // A client chooses its incarnation, and reads those of others.
-TEST_F(BoundCaller, ItsSeatDecidesAlsoWhenAnotherSaysThatItIsTheSameLife) {
-  constexpr SessionId kImpostor = {.high = 7, .low = 2};
-  Open();
-  EXPECT_EQ(Join(0, std::nullopt), "waits");
-  EXPECT_EQ(Ask(OpenSession{.call = Call(), .session = kImpostor}), "ok");
-  const auto impostor = [&](uint64_t number) {
-    return Caller{.call = Call(),
-                  .session = kImpostor,
-                  .number = number,
-                  .standing = Standing::kTask,
-                  .bound = std::nullopt};
-  };
-  EXPECT_EQ(Ask(JoinJob{.caller = impostor(1), .index = 1, .incarnation = Incarnation(9)}), "ok");
-  const std::string own = "lockstep/rendezvous/card/0";
-  EXPECT_EQ(Ask(SetKey{.caller = impostor(2), .key = own}), "not_permitted");
-  EXPECT_EQ(Ask(SetKey{.caller = InSession(std::nullopt), .key = own}), "ok");
+class Impostor : public BoundCaller {
+ protected:
+  void SetUp() override {
+    Open();
+    EXPECT_EQ(Join(0, std::nullopt), "waits");
+    EXPECT_EQ(Ask(OpenSession{.call = Call(), .session = kImpostor}), "ok");
+  }
+  Caller AsImpostor(Standing standing) {
+    return {.call = Call(),
+            .session = kImpostor,
+            .number = ++impostors_number_,
+            .standing = standing,
+            .bound = std::nullopt};
+  }
+  std::string JoinAsSameLife(std::optional<int32_t> index, Standing standing) {
+    return Ask(
+        JoinJob{.caller = AsImpostor(standing), .index = index, .incarnation = Incarnation(9)});
+  }
+  std::string WriteCard(const Caller& caller) {
+    return Ask(SetKey{.caller = caller, .key = "lockstep/rendezvous/card/0"});
+  }
+
+  static constexpr SessionId kImpostor = {.high = 7, .low = 2};
+  uint64_t impostors_number_ = 0;
+};
+
+TEST_F(Impostor, DoesNotComeInAsTheLifeOfAnother) {
+  for (const bool all_are_in : {false, true}) {
+    if (all_are_in) {
+      EXPECT_EQ(Register(kOwn, std::nullopt), "ok");
+    }
+    EXPECT_EQ(JoinAsSameLife(0, Standing::kTask), "member_exists");
+    EXPECT_EQ(JoinAsSameLife(1, Standing::kTask), "member_exists");
+    EXPECT_THAT(error_->message, HasSubstr("choose a random number"));
+    EXPECT_EQ(JoinAsSameLife(std::nullopt, Standing::kTask), "member_exists");
+    EXPECT_EQ(Ask(RegisterMember{.call = Call(), .member = kOther, .incarnation = Incarnation(9)}),
+              "member_exists");
+  }
+  EXPECT_EQ(WriteCard(InSession(std::nullopt)), "ok");
+  // Its own process may ask again.
+  EXPECT_EQ(Join(0, std::nullopt), "ok");
+}
+
+TEST_F(Impostor, ASeatDecidesWhateverLifeAnotherSaysThatItIs) {
+  EXPECT_EQ(JoinAsSameLife(1, Standing::kOperator), "ok");
+  EXPECT_EQ(WriteCard(AsImpostor(Standing::kTask)), "not_permitted");
+  EXPECT_EQ(WriteCard(InSession(std::nullopt)), "ok");
 }
 
 TEST(BoundCallerOfAJobWithRoles, IsCountedThroughAllOfThem) {
