@@ -158,10 +158,12 @@ class KubernetesTest : public testing::Test {
     ASSERT_TRUE(made.ok()) << made.status();
     reviewer_ = *std::move(made);
   }
+  TokenReviews::Caller Caller() { return {.id = ++last_caller_, .host = "h"}; }
   TokenReviewer::Verdict Ask(const std::string& token) {
     auto later = std::make_shared<std::promise<TokenReviewer::Verdict>>();
-    auto now = reviewer_->Ask(
-        token, [later](TokenReviewer::Verdict verdict) { later->set_value(std::move(verdict)); });
+    auto now = reviewer_->Ask(token, Caller(), [later](TokenReviewer::Verdict verdict) {
+      later->set_value(std::move(verdict));
+    });
     return now ? *std::move(now) : later->get_future().get();
   }
   std::string Reason(const std::string& token = Jwt("ml:train")) {
@@ -204,6 +206,7 @@ class KubernetesTest : public testing::Test {
   std::unique_ptr<FakeApi> api_;
   std::unique_ptr<Server> server_;
   std::string join_string_;
+  uint64_t last_caller_ = 0;
   Mutex mutex_;
   std::vector<std::string> log_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<TokenReviewer> reviewer_;
@@ -233,7 +236,7 @@ TEST_F(KubernetesTest, ManyTokensWaitForTheirTurn) {
   std::atomic<int> accepted = 0;
   std::atomic<int> left = kCallers;
   for (int i = 0; i < kCallers; ++i) {
-    const auto now = reviewer_->Ask(Jwt("ml:train", absl::Hours(1 + i)),
+    const auto now = reviewer_->Ask(Jwt("ml:train", absl::Hours(1 + i)), Caller(),
                                     [&](const TokenReviewer::Verdict& verdict) {
                                       if (verdict.ok()) ++accepted;
                                       if (--left == 0) all.set_value();
@@ -250,7 +253,7 @@ TEST_F(KubernetesTest, OneMoreThanMayWaitIsRefusedAndLogged) {
   const auto ended = end.get_future().share();
   api_->instead = [ended](const httplib::Request&, httplib::Response&) { ended.wait(); };
   Start(Options(), kPatience, {.waiting_max = 1});
-  reviewer_->Ask(Jwt("ml:train"), [](const TokenReviewer::Verdict&) {});
+  reviewer_->Ask(Jwt("ml:train"), Caller(), [](const TokenReviewer::Verdict&) {});
   EXPECT_EQ(Reason(Jwt("ops:look")), "token_reviews_full");
   EXPECT_THAT(log(), Contains(HasSubstr("too many tokens wait")));
   end.set_value();
@@ -316,7 +319,7 @@ TEST_F(KubernetesTest, AnApiServerThatIsSlowOrGoneIsWaitedForOnlySoLong) {
   EXPECT_EQ(Reason(), "token_review_failed");
   // What still waits is broken off.
   Start(kPatience);
-  reviewer_->Ask(Jwt("ml:train"), [](const TokenReviewer::Verdict&) { FAIL(); });
+  reviewer_->Ask(Jwt("ml:train"), Caller(), [](const TokenReviewer::Verdict&) { FAIL(); });
   while (api_->reviews < 2) std::this_thread::yield();
   const absl::Time began = absl::Now();
   reviewer_ = nullptr;

@@ -69,6 +69,9 @@ absl::StatusOr<std::unique_ptr<LinkListener>> LinkListener::Listen(runtime::Loop
   link.admit = [self = self.get()](link::LinkId id, const link::Greeting& greeting) {
     return self->Admit(id, greeting);
   };
+  if (self->reviewer_ != nullptr) {
+    link.left = [self = self.get()](link::LinkId id) { self->reviewer_->Leave(id.value()); };
+  }
   link.allows_plain = loopback.ok() || options.insecure_network;
   link.accept_secure = [certificate = self->certificate_] { return certificate->Accept(); };
   link.link = options.link;
@@ -151,7 +154,7 @@ std::optional<link::Verdict> LinkListener::Admit(link::LinkId link,
   const bool reviewed =
       reviewer_ != nullptr && greeting.secure && IsServiceAccountToken(greeting.token);
   if (!reviewed) return admission_->Admit(greeting);
-  return reviewer_->Ask(greeting.token,
+  return reviewer_->Ask(greeting.token, {.id = link.value(), .host = greeting.host},
                         [this, link, weak = std::weak_ptr<bool>(here_)](link::Verdict verdict) {
                           loop_.Post([this, link, weak, verdict = std::move(verdict)]() mutable {
                             if (!weak.expired()) link_->Admit(link, std::move(verdict));

@@ -20,14 +20,16 @@ constexpr int kLogLines = 3;
 constexpr absl::Duration kLogInterval = absl::Seconds(10);
 
 constexpr char kFull[] =
-    "too many tokens wait (token_reviews_waiting_max), or the API server is too slow";
+    "too many tokens wait (token_reviews_waiting_max), or the API server is too slow; clients "
+    "retry";
 
 absl::Status Expired(absl::Time at) {
   return wire::native::WithReason(
       absl::UnauthenticatedError(
-          absl::StrCat("the ServiceAccount token was valid until ",
+          absl::StrCat("the ServiceAccount token expired at ",
                        absl::FormatTime("%Y-%m-%d %H:%M:%S UTC", at, absl::UTCTimeZone()),
-                       ": use a projected volume, whose token Kubernetes renews")),
+                       ": mount it from a projected volume, whose token Kubernetes renews, and "
+                       "not by subPath")),
       "token_expired");
 }
 
@@ -54,7 +56,8 @@ TokenReviewer::TokenReviewer(Options options, preempt::HttpExchange exchange)
       exchange_(std::move(exchange)),
       interrupt_(::eventfd(0, EFD_CLOEXEC)),
       reviews_(options_.limits),
-      log_(kLogLines, kLogInterval) {
+      log_of_floods_(kLogLines, kLogInterval),
+      log_of_troubles_(kLogLines, kLogInterval) {
   for (int i = 0; i < kReviewsMax; ++i) threads_.emplace_back([this] { Run(); });
 }
 
@@ -69,7 +72,9 @@ TokenReviewer::~TokenReviewer() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-std::optional<TokenReviewer::Verdict> TokenReviewer::Ask(std::string_view token, Done done) {
+std::optional<TokenReviewer::Verdict> TokenReviewer::Ask(std::string_view token,
+                                                         const TokenReviews::Caller& caller,
+                                                         Done done) {
   const std::string digest = auth::DigestOf(token);
   const Time now = runtime::MonotonicNow();
   {
@@ -84,15 +89,22 @@ std::optional<TokenReviewer::Verdict> TokenReviewer::Ask(std::string_view token,
   std::optional<Verdict> verdict;
   {
     const MutexLock lock(mutex_);
-    const uint64_t caller = ++last_caller_;
     verdict = reviews_.Ask(now, digest, token, ends, caller);
     if (!verdict) {
-      waiting_.emplace(caller, std::move(done));
+      waiting_.emplace(caller.id, std::move(done));
       changed_.NotifyOne();
     }
   }
-  if (verdict && absl::IsUnavailable(verdict->status())) Log(kFull);
+  if (verdict && absl::IsUnavailable(verdict->status())) Log(Line::kFlood, kFull);
   return verdict;
+}
+
+void TokenReviewer::Leave(uint64_t caller) {
+  Done dropped;  // outside of the lock
+  const MutexLock lock(mutex_);
+  reviews_.Leave(caller);
+  const auto node = waiting_.extract(caller);
+  if (!node.empty()) dropped = std::move(node.mapped());
 }
 
 void TokenReviewer::Run() {
@@ -113,7 +125,7 @@ bool TokenReviewer::RunOnce() {
     if (ending_) return false;
     late = Take(step.late);
   }
-  if (!late.empty()) Log(kFull);
+  if (!late.empty()) Log(Line::kFlood, kFull);
   for (Done& done : late) done(TokenReviews::Full());
   if (!step.digest) return true;
   const Review review = AskKubernetes(step.token);
@@ -123,7 +135,7 @@ bool TokenReviewer::RunOnce() {
     if (ending_) return false;
     callers = Take(reviews_.End(runtime::MonotonicNow(), *step.digest, review.verdict));
   }
-  if (!review.trouble.empty()) Log(review.trouble);
+  if (!review.trouble.empty()) Log(Line::kTrouble, review.trouble);
   for (Done& done : callers) done(review.verdict);
   return true;
 }
@@ -134,14 +146,15 @@ Review TokenReviewer::AskKubernetes(const std::string& token) const {
   return ReadReview(options_.kubernetes, answer, ExpiryOf(token).value_or(absl::InfiniteFuture()));
 }
 
-void TokenReviewer::Log(const std::string& trouble) {
+void TokenReviewer::Log(Line kind, const std::string& trouble) {
   if (!options_.log) return;
   std::optional<std::string> line;
   {
     const MutexLock lock(mutex_);
-    line =
-        log_.Pass(runtime::MonotonicNow(), absl::StrCat("cannot check ServiceAccount tokens with ",
-                                                        options_.kubernetes.api, ": ", trouble));
+    observe::LogLimiter& limiter = kind == Line::kFlood ? log_of_floods_ : log_of_troubles_;
+    line = limiter.Pass(runtime::MonotonicNow(),
+                        absl::StrCat("cannot check ServiceAccount tokens with ",
+                                     options_.kubernetes.api, ": ", trouble));
   }
   if (line) options_.log(*std::move(line));
 }

@@ -51,7 +51,9 @@ class TokenReviewer {
 
   // What is known of the token; nullopt: `done` says it. Errors: as ReadReview, `token_expired`,
   // `token_reviews_full`. Returns at once.
-  std::optional<Verdict> Ask(std::string_view token, Done done);
+  std::optional<Verdict> Ask(std::string_view token, const TokenReviews::Caller& caller, Done done);
+  // It wants to know no more: `done` may be dropped uncalled.
+  void Leave(uint64_t caller);
 
  private:
   TokenReviewer(Options options, preempt::HttpExchange exchange);
@@ -59,7 +61,9 @@ class TokenReviewer {
   // One turn of a thread; false: there is no more.
   bool RunOnce();
   Review AskKubernetes(const std::string& token) const;
-  void Log(const std::string& trouble);
+  // Each kind has a limit of its own: a flood must not hide what an operator can mend.
+  enum class Line { kFlood, kTrouble };
+  void Log(Line kind, const std::string& trouble);
   // Those of the callers.
   std::vector<Done> Take(const std::vector<uint64_t>& callers)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -72,8 +76,8 @@ class TokenReviewer {
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
   TokenReviews reviews_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<uint64_t, Done> waiting_ ABSL_GUARDED_BY(mutex_);
-  uint64_t last_caller_ ABSL_GUARDED_BY(mutex_) = 0;
-  observe::LogLimiter log_ ABSL_GUARDED_BY(mutex_);
+  observe::LogLimiter log_of_floods_ ABSL_GUARDED_BY(mutex_);
+  observe::LogLimiter log_of_troubles_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::thread> threads_;
 };
 

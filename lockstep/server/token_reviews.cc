@@ -10,8 +10,9 @@ namespace lockstep::server {
 
 absl::Status TokenReviews::Full() {
   return wire::native::WithReason(
-      absl::UnavailableError("too many tokens wait to be checked with the Kubernetes API server "
-                             "(token_reviews_waiting_max), or it is too slow; try again"),
+      absl::UnavailableError("the server has too many tokens to check "
+                             "(token_reviews_waiting_max), or the Kubernetes API server is too "
+                             "slow; the client retries"),
       "token_reviews_full");
 }
 
@@ -23,26 +24,69 @@ std::optional<TokenReviews::Verdict> TokenReviews::Recall(Time now, const std::s
 
 std::optional<TokenReviews::Verdict> TokenReviews::Ask(Time now, const std::string& digest,
                                                        std::string_view token, Time token_ends,
-                                                       uint64_t caller) {
+                                                       const Caller& caller) {
   if (auto verdict = Recall(now, digest)) return verdict;
-  if (waiting_ >= limits_.waiting_max) return Full();
+  const auto of_host = waiting_of_.find(caller.host);
+  if (waiting_.size() >= limits_.waiting_max ||
+      (of_host != waiting_of_.end() && of_host->second >= limits_.waiting_per_host_max)) {
+    return Full();
+  }
   const auto [it, added] = pending_.try_emplace(digest);
   if (added) {
-    it->second = {.token = std::string(token), .asked_at = now, .token_ends = token_ends};
-    queue_.push_back(digest);
+    it->second = {.token = std::string(token),
+                  .host = caller.host,
+                  .asked_at = now,
+                  .token_ends = token_ends};
+    queues_[caller.host].push_back(digest);
   }
-  it->second.callers.push_back(caller);
-  ++waiting_;
+  it->second.callers.push_back(caller.id);
+  const bool is_new =
+      waiting_.try_emplace(caller.id, Waiting{.digest = digest, .host = caller.host}).second;
+  LOCKSTEP_CHECK(is_new);
+  ++waiting_of_[caller.host];
   return std::nullopt;
+}
+
+void TokenReviews::Leave(uint64_t caller) {
+  const auto it = waiting_.find(caller);
+  if (it == waiting_.end()) return;
+  const auto pending = pending_.find(it->second.digest);
+  LOCKSTEP_CHECK(pending != pending_.end());
+  std::erase(pending->second.callers, caller);
+  Release({caller});
+  if (!pending->second.callers.empty()) return;
+  const auto queue = queues_.find(pending->second.host);
+  // One that is under review ends by itself.
+  if (queue == queues_.end() || std::erase(queue->second, pending->first) == 0) return;
+  if (queue->second.empty()) queues_.erase(queue);
+  pending_.erase(pending);
+}
+
+void TokenReviews::Release(const std::vector<uint64_t>& callers) {
+  for (const uint64_t caller : callers) {
+    const auto node = waiting_.extract(caller);
+    LOCKSTEP_CHECK(!node.empty());
+    const auto of_host = waiting_of_.find(node.mapped().host);
+    if (--of_host->second == 0) waiting_of_.erase(of_host);
+  }
+}
+
+std::string TokenReviews::TakeTurn() {
+  auto queue = queues_.upper_bound(had_turn_);
+  if (queue == queues_.end()) queue = queues_.begin();
+  had_turn_ = queue->first;
+  std::string digest = std::move(queue->second.front());
+  queue->second.pop_front();
+  if (queue->second.empty()) queues_.erase(queue);
+  return digest;
 }
 
 TokenReviews::Step TokenReviews::Next(Time now) {
   Step step;
-  while (!queue_.empty()) {
-    const std::string digest = std::move(queue_.front());
-    queue_.pop_front();
+  while (!queues_.empty()) {
+    const std::string digest = TakeTurn();
     const auto it = pending_.find(digest);
-    LOCKSTEP_DCHECK(it != pending_.end());
+    LOCKSTEP_CHECK(it != pending_.end());
     if (now < it->second.asked_at + limits_.wait_max) {
       step.digest = digest;
       step.token = std::move(it->second.token);
@@ -50,7 +94,7 @@ TokenReviews::Step TokenReviews::Next(Time now) {
     }
     const std::vector<uint64_t>& late = it->second.callers;
     step.late.insert(step.late.end(), late.begin(), late.end());
-    waiting_ -= late.size();
+    Release(late);
     pending_.erase(it);
   }
   return step;
@@ -60,7 +104,7 @@ std::vector<uint64_t> TokenReviews::End(Time now, const std::string& digest,
                                         const Verdict& verdict) {
   const auto node = pending_.extract(digest);
   LOCKSTEP_CHECK(!node.empty());
-  waiting_ -= node.mapped().callers.size();
+  Release(node.mapped().callers);
   if (!absl::IsUnavailable(verdict.status())) Remember(now, digest, node.mapped(), verdict);
   LOCKSTEP_DCHECK(verdicts_.size() == ends_.size() && verdicts_.size() <= limits_.verdicts_max);
   return node.mapped().callers;

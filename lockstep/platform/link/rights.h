@@ -35,6 +35,7 @@ struct Greeting {
   bool local = false;      // from this host, by a user who may call here
   // As runtime::SecureLayer::peer_uris.
   std::vector<std::string> uris = {};
+  std::string host = {};  // from which it calls; of this one all addresses are the same
 };
 
 }  // namespace lockstep::link

@@ -187,7 +187,9 @@ bool Server::Impl::DropOldestGreeting() {
   const std::optional<LinkId> oldest = places_.OldestGreeting();
   if (!oldest) return false;
   places_.Leave(*oldest);
-  links_.extract(*oldest).mapped()->connection->Abandon();
+  const auto node = links_.extract(*oldest);
+  if (node.mapped()->stage == Stage::kAwaited) options_.left(*oldest);
+  node.mapped()->connection->Abandon();
   return true;
 }
 
@@ -295,6 +297,7 @@ void Server::Impl::Remove(LinkId id, const absl::Status& why) {
                      link.who.empty() ? "" : absl::StrCat(" (", link.who, ")"), ": ",
                      std::string(why.message())));
   }
+  if (link.stage == Stage::kAwaited) options_.left(id);
   if (link.stage >= Stage::kWelcomed && events_.ended) events_.ended(id, ClosedByPeer(why));
   if (links_.empty() && drained_) std::exchange(drained_, nullptr)();
 }
@@ -370,7 +373,8 @@ void Server::Impl::Greet(LinkId id, Link& link, const Message& message) {
   auto verdict = options_.admit(id, {.token = hello->token,
                                      .secure = link.connection->channel().secure(),
                                      .local = acceptor_.address().address().is_loopback(),
-                                     .uris = link.connection->channel().peer_uris()});
+                                     .uris = link.connection->channel().peer_uris(),
+                                     .host = places_.HostOf(id).to_string()});
   if (verdict) Admit(id, *std::move(verdict));
 }
 
@@ -378,7 +382,8 @@ void Server::Impl::Admit(LinkId id, Verdict verdict) {
   const auto it = links_.find(id);
   if (it == links_.end()) return;
   Link& link = *it->second;
-  if (link.stage != Stage::kAwaited) return;
+  // One that is being closed is not welcomed any more.
+  if (link.stage != Stage::kAwaited || drained_) return;
   if (!verdict.ok()) {
     link.stage = Stage::kRefused;
     return link.connection->CloseWith(
@@ -476,6 +481,7 @@ void Server::Impl::Close(LinkId id, absl::Status why, std::string_view farewell_
 
 void Server::Impl::Drain(std::function<void()> done) {
   acceptor_.Stop();
+  reservations_timer_.Cancel();  // all links go
   if (links_.empty()) return loop_.Post(std::move(done));
   LOCKSTEP_DCHECK(drained_ == nullptr);  // the first `done` would be lost
   drained_ = std::move(done);

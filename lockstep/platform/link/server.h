@@ -154,6 +154,8 @@ class Server {
     // Asked of every client that says hello: what it may. Its error says why it is sent away, and
     // has a reason. Nullopt: `Admit` says it later. Null: everybody may everything.
     std::function<std::optional<Verdict>(LinkId, const Greeting&)> admit = nullptr;
+    // A link for which `Admit` is still to come is gone.
+    std::function<void(LinkId)> left = [](LinkId) {};
     // Takes connections without TLS, too; others are refused with `tls_required`.
     bool allows_plain = true;
     uint64_t service_instance = 0;  // one life of this server; told in the welcome

@@ -167,6 +167,7 @@ class LateServer {
                          asked.Add(id);
                          return std::nullopt;
                        },
+                       .left = [this](LinkId id) { left.Add(id); },
                        .link = {.hello_timeout = hello_timeout}}) {}
   const std::string& address() const { return server_.address(); }
   void Admit(LinkId id, Verdict verdict) {
@@ -176,7 +177,8 @@ class LateServer {
     return server_.thread().Do([&] { return server_.server().connections(); });
   }
 
-  Seen<LinkId> asked;  // before the server, which adds to it
+  Seen<LinkId> asked;  // before the server, which adds to them
+  Seen<LinkId> left;
 
  private:
   TestServer server_;
@@ -215,11 +217,19 @@ TEST(Server, AClientThatAwaitsItsVerdictMayBeGoneWhenItComes) {
     client.SayHello();
     server.asked.WaitForCount(1);
   }
+  EXPECT_EQ(server.left.WaitForCount(1), server.asked.Now());
   server.Admit(server.asked.Now().front(), Rights());
-  RawClient next(server.address());
-  next.SayHello();
-  server.Admit(server.asked.WaitForCount(2).back(), Rights());
-  next.Expect<Welcome>(FrameType::kWelcome);
+  {
+    RawClient next(server.address());
+    next.SayHello();
+    server.Admit(server.asked.WaitForCount(2).back(), Rights());
+    next.Expect<Welcome>(FrameType::kWelcome);
+  }
+  // Only of one whose verdict is still to come.
+  RawClient last(server.address());
+  last.SayHello();
+  server.asked.WaitForCount(3);
+  EXPECT_EQ(server.left.Now().size(), 1u);
 }
 
 TEST(Server, AVerdictThatDoesNotComeEndsTheGreeting) {
