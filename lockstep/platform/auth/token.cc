@@ -11,19 +11,14 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "lockstep/wire/native/error_reply.h"
+#include "lockstep/wire/native/role_names.h"
 
 namespace lockstep::auth {
 namespace {
 
+using wire::native::kNamedRoles;
+using wire::native::NamedRole;
 using wire::native::Role;
-
-struct NamedRole {
-  Role role;
-  const char* name;
-};
-constexpr std::array kRoles = {NamedRole{Role::kObserve, "observe"}, NamedRole{Role::kTask, "task"},
-                               NamedRole{Role::kLaunch, "launch"}, NamedRole{Role::kWork, "worker"},
-                               NamedRole{Role::kOperate, "operator"}};
 
 constexpr char kPrefix[] = "lst1";
 constexpr size_t kKeyBytesMax = 64;
@@ -32,8 +27,9 @@ constexpr int64_t kUntilMax = 253'402'300'799;
 
 absl::Status Invalid() {
   return wire::native::WithReason(
-      absl::UnauthenticatedError("the token is cut off or altered, or is not a token: create one "
-                                 "with `lockstep token create`"),
+      absl::UnauthenticatedError("the token is cut off or altered, or is not a token of Lockstep: "
+                                 "create one with `lockstep token create`; the server accepts "
+                                 "tokens of Kubernetes with --kubernetes-account"),
       "token_invalid");
 }
 
@@ -74,19 +70,19 @@ std::optional<std::string> Decode(const std::string& text) {
 }  // namespace
 
 std::string RoleName(Role role) {
-  for (const NamedRole& named : kRoles) {
+  for (const NamedRole& named : kNamedRoles) {
     if (named.role == role) return named.name;
   }
   return "nobody";
 }
 
 absl::StatusOr<Role> ParseRole(std::string_view name) {
-  for (const NamedRole& named : kRoles) {
+  for (const NamedRole& named : kNamedRoles) {
     if (name == named.name) return named.role;
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "there is no role '", std::string(name), "'; there are ",
-      absl::StrJoin(kRoles, ", ",
+      absl::StrJoin(kNamedRoles, ", ",
                     [](std::string* out, const NamedRole& named) { *out += named.name; })));
 }
 

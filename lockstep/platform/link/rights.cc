@@ -1,17 +1,22 @@
 #include "lockstep/platform/link/rights.h"
 
 #include <optional>
+#include <string>
 #include <type_traits>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/error_reply.h"
 #include "lockstep/wire/native/kinds.h"
+#include "lockstep/wire/native/role_names.h"
 
 namespace lockstep::link {
 namespace {
 
+using wire::native::NamedRole;
 using wire::native::RequestKind;
 using wire::native::Requests;
 using wire::native::Role;
@@ -36,23 +41,49 @@ JobOrNone JobIn(std::string_view payload) {
   }
 }
 
-// Whether the kind is one of these; then `job` is filled in.
-template <class... Messages>
-bool Look(Requests<Messages...>, RequestKind kind, std::string_view payload, JobOrNone& job) {
-  const auto look = [&]<class Message>(std::type_identity<Message>) {
+// Calls `visit` with the type of the request, if it is one of these.
+template <class... Messages, class Visit>
+bool VisitOneOf(Requests<Messages...>, RequestKind kind, const Visit& visit) {
+  const auto look = [&]<class Message>(std::type_identity<Message> type) {
     if (wire::native::KindOf<Message>::kKind != kind) return false;
-    if constexpr (NamesJob<Message>) job = JobIn<Message>(payload);
+    visit(type);
     return true;
   };
   return (look(std::type_identity<Messages>()) || ...);
 }
 
+// The same, of all that a server answers.
+template <class Visit>
+bool VisitRequest(RequestKind kind, const Visit& visit) {
+  return VisitOneOf(wire::native::ServerRequests(), kind, visit) ||
+         VisitOneOf(wire::native::LaunchersRequests(), kind, visit) ||
+         VisitOneOf(wire::native::SessionRequests(), kind, visit);
+}
+
 JobOrNone JobOf(RequestKind kind, std::string_view payload) {
   JobOrNone job = std::optional<std::string>();
-  Look(wire::native::ServerRequests(), kind, payload, job) ||
-      Look(wire::native::LaunchersRequests(), kind, payload, job) ||
-      Look(wire::native::SessionRequests(), kind, payload, job);
+  VisitRequest(kind, [&]<class Message>(std::type_identity<Message>) {
+    if constexpr (NamesJob<Message>) job = JobIn<Message>(payload);
+  });
   return job;
+}
+
+// "the role observe may not make the request DeleteJob, which needs the role operator".
+std::string WrongRole(Role role, RequestKind kind) {
+  std::string name = absl::StrCat("of kind ", kind);
+  VisitRequest(kind, [&]<class Message>(std::type_identity<Message>) {
+    name = Message::kName.substr(Message::kName.rfind('.') + 1);
+  });
+  const char* own = "nobody";
+  std::vector<const char*> needed;
+  for (const NamedRole& named : wire::native::kNamedRoles) {
+    if (named.role == role) own = named.name;
+    if (named.role == Role::kOperate || wire::native::MayAsk(named.role, kind)) {
+      needed.push_back(named.name);
+    }
+  }
+  return absl::StrCat("the role ", own, " may not make the request ", name,
+                      ", which needs the role ", absl::StrJoin(needed, " or "));
 }
 
 absl::Status NotPermitted(std::string text) {
@@ -63,9 +94,8 @@ absl::Status NotPermitted(std::string text) {
 
 absl::Status CheckRights(const Rights& rights, RequestKind kind, std::string_view payload) {
   if (rights.role != Role::kOperate && !wire::native::MayAsk(rights.role, kind)) {
-    return NotPermitted(
-        absl::StrCat("the token's role may not make this request (kind ", kind,
-                     "): use a token of another role (`lockstep token create --role`)"));
+    return NotPermitted(absl::StrCat(WrongRole(rights.role, kind),
+                                     ": use such a token (`lockstep token create --role`)"));
   }
   if (rights.job.empty()) return absl::OkStatus();
   const JobOrNone job = JobOf(kind, payload);

@@ -13,24 +13,16 @@
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/error_reply.h"
 #include "lockstep/wire/native/kinds.h"
+#include "lockstep/wire/native/role_names.h"
 
 namespace lockstep::link {
 namespace {
 
 using ::testing::HasSubstr;
+using wire::native::NamedRole;
 using wire::native::RequestKind;
 using wire::native::Requests;
 using wire::native::Role;
-
-struct NamedRole {
-  Role role;
-  const char* name;
-};
-constexpr NamedRole kRoles[] = {{Role::kObserve, "observe"},
-                                {Role::kTask, "task"},
-                                {Role::kLaunch, "launch"},
-                                {Role::kWork, "worker"},
-                                {Role::kOperate, "operator"}};
 
 template <class Message>
 std::string Named(const std::string& job) {
@@ -90,7 +82,7 @@ TEST(Rights, AreThese) {
   std::vector<std::string> lines;
   for (const Asked& asked : Everything()) {
     std::vector<std::string> may;
-    for (const NamedRole& role : kRoles) {
+    for (const NamedRole& role : wire::native::kNamedRoles) {
       if (May(role.role, "", asked.kind, asked.about_all)) may.push_back(role.name);
     }
     lines.push_back(
@@ -147,7 +139,7 @@ TEST(Rights, AreThese) {
 
 TEST(Rights, OfOneJobAreOfNoOther) {
   for (const Asked& asked : Everything()) {
-    for (const NamedRole& role : kRoles) {
+    for (const NamedRole& role : wire::native::kNamedRoles) {
       const bool may = May(role.role, "", asked.kind, asked.about_all);
       const std::string what = absl::StrCat(asked.name, " of a ", role.name);
       EXPECT_EQ(May(role.role, "own", asked.kind, asked.about_own), may) << what;
@@ -160,7 +152,7 @@ TEST(Rights, OfOneJobAreOfNoOther) {
 
 TEST(Rights, OfWhatThereIsNotAreTheOperatorsAlone) {
   for (const RequestKind kind : {0u, 18u, 69u, 72u, 1'000'000u}) {
-    for (const NamedRole& role : kRoles) {
+    for (const NamedRole& role : wire::native::kNamedRoles) {
       EXPECT_EQ(May(role.role, "", kind, ""), role.role == Role::kOperate) << kind;
     }
     EXPECT_FALSE(May(Role::kUnspecified, "", kind, ""));
@@ -180,7 +172,9 @@ TEST(Rights, WhatIsRefusedIsExplained) {
                                    Named<wire::native::OpenSession>(job))
                            .message());
   };
-  EXPECT_THAT(error({.role = Role::kObserve}, "own"), HasSubstr("--role"));
+  EXPECT_THAT(error({.role = Role::kObserve}, "own"),
+              HasSubstr("the role observe may not make the request OpenSession, which needs the "
+                        "role task or launch or operator: "));
   EXPECT_THAT(error({.role = Role::kTask, .job = "own"}, "another"),
               HasSubstr("for job 'own' alone, not for 'another'"));
   EXPECT_THAT(error({.role = Role::kTask, .job = "own"}, ""), HasSubstr("name it"));
