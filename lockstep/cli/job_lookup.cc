@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "lockstep/base/limits.h"
+#include "lockstep/cli/run_connection.h"
 #include "lockstep/launch/launcher.h"
 #include "lockstep/observe/text_parts.h"
 #include "lockstep/platform/link/client.h"
@@ -21,12 +22,6 @@ namespace lockstep::cli {
 namespace {
 
 constexpr absl::Duration kTimeout = absl::Seconds(5);
-// A server that was started a moment ago may not listen yet.
-constexpr absl::Duration kStartingTimeout = absl::Seconds(2);
-constexpr absl::Duration kRootCauseTimeout = absl::Seconds(1);
-constexpr absl::Duration kRetryInterval = absl::Milliseconds(50);
-static_assert(kRetryInterval < kStartingTimeout && kStartingTimeout < kTimeout);
-static_assert(kRetryInterval < kRootCauseTimeout && kRootCauseTimeout < kTimeout);
 // Jobs that an error names before it counts the rest.
 constexpr size_t kJobsNamedMax = 10;
 
@@ -128,18 +123,6 @@ std::string RecoverabilityText(const std::string& job, bool is, bool wanted) {
 
 namespace {
 
-absl::StatusOr<std::unique_ptr<link::Client>> Connect(const std::string& coordinator) {
-  const Time give_up = runtime::MonotonicNow() + kStartingTimeout;
-  for (;;) {
-    auto client = link::Client::Connect(coordinator, kTimeout, {.who = "lockstep run"});
-    if (client.ok() || !absl::IsUnavailable(client.status()) ||
-        runtime::MonotonicNow() >= give_up) {
-      return client;
-    }
-    std::this_thread::sleep_for(absl::ToChronoMilliseconds(kRetryInterval));
-  }
-}
-
 // Of that job; of all when it is empty, or is not there and the caller may know of the others.
 absl::StatusOr<wire::native::StatusReply> StatusFor(link::Client& client, const std::string& job) {
   if (!job.empty()) {
@@ -186,13 +169,13 @@ absl::StatusOr<std::string> OpenStoreOf(const launch::JobAddress& address, int64
     }
     const bool comes_back = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
     if (!comes_back || interrupted()) return status;
-    std::this_thread::sleep_for(absl::ToChronoMilliseconds(kRetryInterval));
+    std::this_thread::sleep_for(absl::ToChronoMilliseconds(RetryIntervalAfter(status)));
   }
 }
 
 // To make a job once more changes nothing, and says whether it was asked for as it is.
 absl::StatusOr<std::optional<bool>> IsRecoverable(const launch::JobAddress& address, int32_t size) {
-  const auto client = Connect(address.link);
+  const auto client = ConnectForRun(address.link);
   if (!client.ok()) return client.status();
   for (const bool recoverable : {false, true}) {
     const auto same = (*client)->Call(
@@ -206,7 +189,7 @@ absl::StatusOr<std::optional<bool>> IsRecoverable(const launch::JobAddress& addr
 
 absl::StatusOr<FoundJob> LookUpJobOfNodes(const std::string& coordinator, const std::string& job,
                                           int32_t size, bool recoverable, IfMissing if_missing) {
-  const auto client = Connect(coordinator);
+  const auto client = ConnectForRun(coordinator);
   if (!client.ok()) return client.status();
   auto reply = StatusFor(**client, job);
   if (!reply.ok()) return reply.status();
@@ -238,7 +221,7 @@ absl::StatusOr<FoundJob> LookUpJobOfNodes(const std::string& coordinator, const 
 
 absl::StatusOr<FoundJob> LookUpJob(const std::string& coordinator, const std::string& job,
                                    int32_t processes) {
-  const auto client = Connect(coordinator);
+  const auto client = ConnectForRun(coordinator);
   if (!client.ok()) return client.status();
   const auto reply = StatusFor(**client, job);
   if (!reply.ok()) return reply.status();

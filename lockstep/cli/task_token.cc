@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/cli/run_connection.h"
 #include "lockstep/platform/link/client.h"
 #include "lockstep/platform/link/own_token.h"
 #include "lockstep/platform/runtime/secret_file.h"
@@ -34,7 +35,7 @@ absl::StatusOr<std::unique_ptr<TaskToken>> TaskToken::Obtain(const std::string& 
   }
   std::unique_ptr<TaskToken> token(
       new TaskToken(coordinator, job, absl::StrCat(folder, "/task.token")));
-  const auto lasts = token->Renew();
+  const auto lasts = token->Renew(ConnectForRun(coordinator));
   if (!lasts.ok()) return lasts.status();
   if (*lasts == absl::ZeroDuration()) return nullptr;
   const runtime::AllSignalsBlocked blocked;  // those are for the launcher's own thread
@@ -51,8 +52,8 @@ TaskToken::~TaskToken() {
   if (thread_.joinable()) thread_.join();
 }
 
-absl::StatusOr<absl::Duration> TaskToken::Renew() {
-  const auto client = link::Client::Connect(coordinator_, kTimeout, {.who = "lockstep run"});
+absl::StatusOr<absl::Duration> TaskToken::Renew(
+    const absl::StatusOr<std::unique_ptr<link::Client>>& client) {
   if (!client.ok()) return client.status();
   const auto reply = (*client)->Call(wire::native::CreateTaskToken{.job = job_}, kTimeout);
   // An older server, which takes no tokens.
@@ -73,7 +74,9 @@ void TaskToken::KeepFresh(absl::Duration lasts) {
       }
       if (over_) return;
     }
-    const auto renewed = Renew();
+    // Without patience: the launcher may end meanwhile.
+    const auto renewed =
+        Renew(link::Client::Connect(coordinator_, kTimeout, {.who = "lockstep run"}));
     if (!renewed.ok()) {
       std::fprintf(
           stderr, "lockstep run: cannot renew the processes' token, trying again in 1 minute: %s\n",

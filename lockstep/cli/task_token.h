@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "lockstep/base/mutex.h"
+#include "lockstep/platform/link/client.h"
 
 namespace lockstep::cli {
 
@@ -33,7 +34,7 @@ class TaskToken {
   TaskToken(std::string coordinator, std::string job, std::string path)
       : coordinator_(std::move(coordinator)), job_(std::move(job)), path_(std::move(path)) {}
   // How long the new one lasts; zero: none is needed.
-  absl::StatusOr<absl::Duration> Renew();
+  absl::StatusOr<absl::Duration> Renew(const absl::StatusOr<std::unique_ptr<link::Client>>& client);
   void KeepFresh(absl::Duration lasts);
 
   const std::string coordinator_;
