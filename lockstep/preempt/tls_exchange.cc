@@ -24,21 +24,30 @@ absl::Status Trust(asio::ssl::context& context, const std::string& ca_file) {
   return absl::FailedPreconditionError(absl::StrCat("no certificates can be read from ", ca_file));
 }
 
+absl::Status NoSuchHost(const std::string& host) {
+  return absl::FailedPreconditionError(absl::StrCat("no certificate can name the host '", host,
+                                                    "': use its name, or an address "
+                                                    "without a scope"));
+}
+
 // The certificate must be for `host`. By OpenSSL's own check, which leaves its verdict behind for
-// `Refusal`; Asio's only fails.
-void Expect(Tls& tls, const std::string& host) {
+// `Refusal`; Asio's only fails. FAILED_PRECONDITION: OpenSSL cannot look for such a host.
+absl::Status Expect(Tls& tls, const std::string& host) {
   tls.set_verify_mode(asio::ssl::verify_peer);
   X509_VERIFY_PARAM* expected = ::SSL_get0_param(tls.native_handle());
   asio::error_code is_name;
   asio::ip::make_address(host, is_name);
   if (!is_name) {
-    ::X509_VERIFY_PARAM_set1_ip_asc(expected, host.c_str());
-    return;
+    if (::X509_VERIFY_PARAM_set1_ip_asc(expected, host.c_str()) == 1) return absl::OkStatus();
+    return NoSuchHost(host);
   }
-  ::X509_VERIFY_PARAM_set1_host(expected, host.c_str(), host.size());
+  if (::X509_VERIFY_PARAM_set1_host(expected, host.c_str(), host.size()) != 1) {
+    return NoSuchHost(host);
+  }
   // What SSL_set_tlsext_host_name stands for, without its cast.
   ::SSL_ctrl(tls.native_handle(), SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name,
              const_cast<char*>(host.c_str()));
+  return absl::OkStatus();
 }
 
 absl::Status Refusal(Tls& tls) {
@@ -56,7 +65,7 @@ absl::StatusOr<HttpMessage> Exchange(const BaseUrl& base, const TlsOptions& opti
   if (absl::Status status = DialFor(connection, base, request); !status.ok()) return status;
 
   Tls tls(connection.socket(), context);
-  Expect(tls, base.host);
+  if (absl::Status status = Expect(tls, base.host); !status.ok()) return status;
   const auto shaken =
       connection.Run([&](auto ended) { tls.async_handshake(Tls::client, std::move(ended)); });
   if (!shaken.ok()) return shaken.status();

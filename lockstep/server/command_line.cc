@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "CLI/CLI.hpp"
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -133,8 +134,10 @@ absl::Status ReadKubernetes(const std::vector<std::string>& accounts,
   constexpr char kFolder[] = "/var/run/secrets/kubernetes.io/serviceaccount/";
   if (options.ca_file.empty()) options.ca_file = absl::StrCat(kFolder, "ca.crt");
   if (options.token_file.empty()) options.token_file = absl::StrCat(kFolder, "token");
-  if (options.audience.empty()) {
-    return absl::InvalidArgumentError("--kubernetes-audience: must not be empty");
+  if (options.audience.empty() ||
+      !std::all_of(options.audience.begin(), options.audience.end(), absl::ascii_isgraph)) {
+    return absl::InvalidArgumentError(
+        "--kubernetes-audience: must be printable ASCII without spaces, and not empty");
   }
   if (options.api.empty()) {
     const char* const host = variables("KUBERNETES_SERVICE_HOST");

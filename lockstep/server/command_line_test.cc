@@ -164,8 +164,11 @@ TEST(CommandLine, KubernetesAccountsNeedAnApiServer) {
   };
   EXPECT_THAT(Complaint(with({})), HasSubstr("needs --kubernetes-api URL outside pods"));
   EXPECT_THAT(Complaint(with({"--kubernetes-api", "http://k:1"})), HasSubstr("https://"));
-  EXPECT_THAT(Complaint(with({"--kubernetes-api", "https://k:1", "--kubernetes-audience", ""})),
-              HasSubstr("--kubernetes-audience: must not be empty"));
+  for (const char* audience : {"", "a b", "\xff", "\n"}) {
+    EXPECT_THAT(
+        Complaint(with({"--kubernetes-api", "https://k:1", "--kubernetes-audience", audience})),
+        HasSubstr("--kubernetes-audience: must be printable ASCII"));
+  }
   EXPECT_THAT(Complaint({"--kubernetes-account", "ml/train=launch"}), HasSubstr("requires a job"));
   EXPECT_THAT(Complaint(with({"--kubernetes-api", "https://k:1", "--insecure-network"})),
               HasSubstr("give only one of them"));
