@@ -58,22 +58,27 @@ absl::StatusOr<link::Rights> Admission::Admit(const link::Greeting& greeting) {
     if (named->has_value()) return **std::move(named);
     if (trusted) return link::Rights();
     return wire::native::WithReason(
-        absl::UnauthenticatedError("this server requires a token: set LOCKSTEP_TOKEN_FILE to a "
-                                   "token file, which `lockstep token create` makes"),
+        absl::UnauthenticatedError(absl::StrCat(
+            "this server requires a token: set LOCKSTEP_TOKEN_FILE to a file that `lockstep token "
+            "create` made",
+            options_.kubernetes ? ", or to the ServiceAccount token of a projected volume" : "")),
         "token_required");
   }
   if (!greeting.secure) {
     return wire::native::WithReason(
         absl::UnauthenticatedError(
-            "the client sent its token without TLS, so that others could read it: revoke it (run "
-            "`lockstep auth rotate` twice), and connect with the server's join string"),
+            "the client sent its token without TLS, so others could read it: revoke it (run "
+            "`lockstep auth rotate` twice, or delete the pod whose ServiceAccount token it is), "
+            "and "
+            "connect with the server's join string"),
         "token_in_clear");
   }
   const Keys keys = CurrentKeys();
   if (keys == nullptr) {
     return wire::native::WithReason(
-        absl::UnauthenticatedError("this server accepts tokens of Kubernetes ServiceAccounts only, "
-                                   "and this is none"),
+        absl::UnauthenticatedError("this server accepts only tokens of Kubernetes ServiceAccounts, "
+                                   "and this is not one: set LOCKSTEP_TOKEN_FILE to the token in "
+                                   "the pod's projected volume, or start the server with --auth"),
         "token_invalid");
   }
   // By the wall clock, as tokens say it.
@@ -104,8 +109,9 @@ absl::StatusOr<Admission::TaskToken> Admission::MakeTaskToken(const std::string&
   const absl::Time end = std::min(now + kTaskTokenLasts, until);
   if (end <= now) {
     return wire::native::WithReason(
-        absl::UnauthenticatedError("the token of this connection has expired meanwhile: create a "
-                                   "new one (`lockstep token create`)"),
+        absl::UnauthenticatedError("the token of this connection has expired: create a new one "
+                                   "(`lockstep token create`), or connect again with the one that "
+                                   "Kubernetes has renewed"),
         "token_expired");
   }
   auto token = keys->Sign({.role = wire::native::Role::kTask, .job = job, .until = end, .key = {}});

@@ -36,15 +36,24 @@ absl::Status Invalid(const std::string& text) {
 Review Failed(std::string trouble) {
   return {.verdict = WithReason(
               absl::UnavailableError("the server could not check the token with the Kubernetes API "
-                                     "server; its log says why. Try again"),
+                                     "server; the client retries, and the server's log says why"),
               "token_review_failed"),
           .trouble = std::move(trouble)};
 }
 
-bool IsUser(const std::string& user) {
+// What to do about a user that no --kubernetes-account names.
+std::string UnknownAccountText(const std::string& user) {
   const std::vector<std::string> parts = absl::StrSplit(user, ':');
-  return parts.size() == 4 && absl::StartsWith(user, kUserPrefix) &&
-         preempt::IsKubernetesName(parts[2]) && preempt::IsKubernetesName(parts[3]);
+  if (parts.size() != 4 || !absl::StartsWith(user, kUserPrefix) ||
+      !preempt::IsKubernetesName(parts[2]) || !preempt::IsKubernetesName(parts[3])) {
+    return "this server accepts tokens of Kubernetes ServiceAccounts only, and this token belongs "
+           "to another kind of user";
+  }
+  const std::string account = absl::StrCat(parts[2], "/", parts[3]);
+  return absl::StrCat("this server accepts no tokens of the ServiceAccount ", account,
+                      ": set the pod's `serviceAccountName` to an account that it accepts, or "
+                      "start the server with --kubernetes-account ",
+                      account, "=ROLE[:JOB]");
 }
 
 bool Has(const Json& list, const std::string& text) {
@@ -56,7 +65,10 @@ bool Has(const Json& list, const std::string& text) {
 // What an answer other than a TokenReview means for the operator.
 std::string TroubleOf(int status) {
   std::string text = absl::StrCat("the API server answered with HTTP status ", status);
-  if (status == 401) text += ": it does not accept this server's own token (--kubernetes-token)";
+  if (status == 401)
+    text +=
+        ": it does not accept this server's own token; check the file that --kubernetes-token "
+        "names";
   if (status == 403) {
     text +=
         ": this server's ServiceAccount may not create TokenReviews; bind the ClusterRole "
@@ -76,9 +88,10 @@ absl::StatusOr<KubernetesAccount> ParseKubernetesAccount(const std::string& text
   const std::pair<std::string, std::string> sides = absl::StrSplit(text, absl::MaxSplits('=', 1));
   if (sides.second.empty()) return wrong("the role is missing");
   const std::vector<std::string> account = absl::StrSplit(sides.first, '/');
-  if (account.size() != 2) return wrong("the account has no namespace, or no name");
-  if (!preempt::IsKubernetesName(account[0])) return wrong("no namespace can have that name");
-  if (!preempt::IsKubernetesName(account[1])) return wrong("no ServiceAccount can have that name");
+  if (account.size() != 2) return wrong("the account must be NAMESPACE/NAME");
+  if (!preempt::IsKubernetesName(account[0])) return wrong("the namespace has an invalid name");
+  if (!preempt::IsKubernetesName(account[1]))
+    return wrong("the ServiceAccount has an invalid name");
   const size_t colon = sides.second.find(':');
   const auto role = auth::ParseRole(sides.second.substr(0, colon));
   if (!role.ok()) return wrong(std::string(role.status().message()));
@@ -86,7 +99,7 @@ absl::StatusOr<KubernetesAccount> ParseKubernetesAccount(const std::string& text
                          .rights = {.role = *role}};
   if (colon != std::string::npos) {
     made.rights.job = sides.second.substr(colon + 1);
-    if (made.rights.job.empty()) return wrong("the job behind ':' is missing");
+    if (made.rights.job.empty()) return wrong("the job after ':' is missing");
     if (absl::Status status = CheckJobName(made.rights.job); !status.ok()) {
       return wrong(std::string(status.message()));
     }
@@ -99,10 +112,9 @@ absl::StatusOr<KubernetesAccount> ParseKubernetesAccount(const std::string& text
 absl::StatusOr<std::vector<KubernetesAccount>> ParseKubernetesAccounts(
     const std::vector<std::string>& texts) {
   if (texts.size() > kKubernetesAccountsMax) {
-    return absl::InvalidArgumentError(absl::StrCat("--kubernetes-account: ", texts.size(),
-                                                   " accounts are too many "
-                                                   "(kubernetes_accounts_max ",
-                                                   kKubernetesAccountsMax, ")"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--kubernetes-account: ", texts.size(), " accounts are given; at most ",
+                     kKubernetesAccountsMax, " are allowed (kubernetes_accounts_max)"));
   }
   std::vector<KubernetesAccount> accounts;
   for (const std::string& text : texts) {
@@ -111,8 +123,8 @@ absl::StatusOr<std::vector<KubernetesAccount>> ParseKubernetesAccounts(
     const bool again = std::any_of(accounts.begin(), accounts.end(),
                                    [&](const auto& other) { return other.user == account->user; });
     if (again) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--kubernetes-account '", text, "': this account is named twice"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--kubernetes-account '", text, "': this account is named twice; remove one of the two"));
     }
     accounts.push_back(*std::move(account));
   }
@@ -164,16 +176,19 @@ Review ReadReview(const KubernetesOptions& options,
   if (answer->status != 200 && answer->status != 201) return Failed(TroubleOf(answer->status));
   const Json review = preempt::ParseJson(answer->body);
   if (review.is_discarded() || StringField(review, "kind") != "TokenReview") {
-    return Failed("the API server did not answer with a TokenReview");
+    return Failed(
+        "the answer is not a TokenReview; check that --kubernetes-api names the API server");
   }
   const Json& status = Field(review, "status");
   const Json& authenticated = Field(status, "authenticated");
   if (!authenticated.is_boolean() || !authenticated.get<bool>()) {
     return {
         .verdict = Invalid(absl::StrCat(
-            "Kubernetes does not accept the token: it has expired, its pod or ServiceAccount is "
-            "deleted, or it was not made for the audience '",
-            options.audience, "'"))};
+            "Kubernetes rejects the token: it has expired, its pod or ServiceAccount was deleted, "
+            "or its audience is not '",
+            options.audience,
+            "'. Check `audience` in the pod's serviceAccountToken volume; if it is right, recreate "
+            "the pod"))};
   }
   if (!Has(Field(status, "audiences"), options.audience)) {
     return {.verdict = Invalid(
@@ -187,12 +202,8 @@ Review ReadReview(const KubernetesOptions& options,
     rights.until = until;
     return {.verdict = std::move(rights)};
   }
-  return {.verdict =
-              WithReason(absl::UnauthenticatedError(absl::StrCat(
-                             "this server accepts no tokens of ",
-                             IsUser(user) ? user : "Kubernetes users that are no ServiceAccount",
-                             ": start it with --kubernetes-account NAMESPACE/NAME=ROLE[:JOB]")),
-                         "token_account_unknown")};
+  return {.verdict = WithReason(absl::UnauthenticatedError(UnknownAccountText(user)),
+                                "token_account_unknown")};
 }
 
 }  // namespace lockstep::server

@@ -38,18 +38,18 @@ TEST(KubernetesAccounts, HaveARoleForOneJobOrAll) {
 
 TEST(KubernetesAccounts, WrongOnesSayWhatIsWrong) {
   EXPECT_THAT(Complaint({"ml/train"}), HasSubstr("the role is missing"));
-  EXPECT_THAT(Complaint({"train=observe"}), HasSubstr("no namespace, or no name"));
-  EXPECT_THAT(Complaint({"a/b/c=observe"}), HasSubstr("no namespace, or no name"));
-  EXPECT_THAT(Complaint({"/b=observe"}), HasSubstr("no namespace can have that name"));
-  EXPECT_THAT(Complaint({"ml/B:c=observe"}), HasSubstr("no ServiceAccount can have that name"));
+  EXPECT_THAT(Complaint({"train=observe"}), HasSubstr("must be NAMESPACE/NAME"));
+  EXPECT_THAT(Complaint({"a/b/c=observe"}), HasSubstr("must be NAMESPACE/NAME"));
+  EXPECT_THAT(Complaint({"/b=observe"}), HasSubstr("the namespace has an invalid name"));
+  EXPECT_THAT(Complaint({"ml/B:c=observe"}), HasSubstr("the ServiceAccount has an invalid name"));
   EXPECT_THAT(Complaint({"ml/a=king"}), HasSubstr("there is no role 'king'"));
   EXPECT_THAT(Complaint({"ml/a=task"}), HasSubstr("the role task requires a job"));
   EXPECT_THAT(Complaint({"ml/a=launch"}), HasSubstr("the role launch requires a job"));
-  EXPECT_THAT(Complaint({"ml/a=observe:"}), HasSubstr("the job behind ':' is missing"));
+  EXPECT_THAT(Complaint({"ml/a=observe:"}), HasSubstr("the job after ':' is missing"));
   EXPECT_THAT(Complaint({"ml/a=launch:*"}), HasSubstr("write NAMESPACE/NAME=ROLE"));
   EXPECT_THAT(Complaint({"ml/a=observe", "ml/a=operator"}), HasSubstr("named twice"));
   EXPECT_THAT(Complaint(std::vector<std::string>(kKubernetesAccountsMax + 1, "ml/a=observe")),
-              HasSubstr("kubernetes_accounts_max 256"));
+              HasSubstr("at most 256 are allowed (kubernetes_accounts_max)"));
 }
 
 std::string Jwt(const std::string& claims) {
@@ -136,7 +136,7 @@ TEST(KubernetesAccounts, RefuseAllOthers) {
       Read(absl::StrCat(R"({"kind": "TokenReview", "status": )", ours,
                         R"(, "user": {"username": "system:serviceaccount:ml:other"}}})"));
   EXPECT_THAT(std::string(named.verdict.status().message()),
-              HasSubstr("no tokens of system:serviceaccount:ml:other"));
+              HasSubstr("no tokens of the ServiceAccount ml/other"));
 }
 
 TEST(KubernetesAccounts, AnAnswerThatIsNoReviewIsNoVerdict) {

@@ -53,21 +53,23 @@ void DeclareKubernetes(DeclaredOptions& declared) {
   config::OptionTable& table = declared.table;
   KubernetesOptions& options = declared.options.kubernetes;
   table.List("kubernetes-account", &declared.kubernetes_accounts, "NAMESPACE/NAME=ROLE[:JOB]",
-             "Accept the tokens of this Kubernetes ServiceAccount with the rights of ROLE, for JOB "
-             "or all jobs; task and launch require a JOB. The server asks the API server of the "
-             "cluster about each token (docs/security.md).");
+             "Accept tokens of this Kubernetes ServiceAccount and give them ROLE, for JOB or, "
+             "without it, for all jobs. The roles task and launch require a JOB. The server checks "
+             "each token with the Kubernetes API server (docs/security.md). Example: "
+             "ml/train=launch:digits.");
   table.Text("kubernetes-api", &options.api, "URL",
-             "Address of the Kubernetes API server, https://HOST[:PORT]. Default: from "
-             "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT, which pods have.");
+             "URL of the Kubernetes API server, https://HOST[:PORT]. Default: from the variables "
+             "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT, which Kubernetes sets in pods.");
   table.Text("kubernetes-ca", &options.ca_file, "FILE",
              "PEM file with the certificate authority (CA) of the Kubernetes API server. Default: "
-             "ca.crt of the pod's ServiceAccount volume.");
+             "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt, which pods have.");
   table.Text("kubernetes-token", &options.token_file, "FILE",
-             "File with the token that the server sends to the Kubernetes API server, read for "
-             "each request. Its account needs the ClusterRole system:auth-delegator. Default: "
-             "token of the pod's ServiceAccount volume.");
+             "File with the server's own token for the Kubernetes API server. The server reads it "
+             "for each request. The token's account needs the ClusterRole system:auth-delegator. "
+             "Default: /var/run/secrets/kubernetes.io/serviceaccount/token, which pods have.");
   table.Text("kubernetes-audience", &options.audience, "NAME",
-             "Audience that the tokens must have been made for.");
+             "Accept only ServiceAccount tokens for this audience. Set the same `audience` in the "
+             "pod's serviceAccountToken volume.");
 }
 
 void DeclareAccess(DeclaredOptions& declared) {

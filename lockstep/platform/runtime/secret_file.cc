@@ -85,7 +85,7 @@ absl::StatusOr<std::string> ReadSecretFile(const std::string& path) {
   if ((state.st_mode & 077) != 0) {
     return absl::FailedPreconditionError(absl::StrFormat(
         "%s contains a secret, and users other than its owner can access it (mode %04o): run chmod "
-        "600 %s",
+        "600 %s (in a pod: set the volume's `defaultMode` to 0400, and no `fsGroup`)",
         path, state.st_mode & 07777, path));
   }
   if (state.st_uid != ::geteuid() && state.st_uid != 0) {
