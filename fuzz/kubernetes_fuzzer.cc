@@ -162,6 +162,8 @@ void CheckRefusal(const Review& review) {
   }
   const absl::string_view message = review.verdict.status().message();
   LOCKSTEP_CHECK(IsPlain({message.data(), message.size()}) && IsPlain(review.trouble));
+  LOCKSTEP_CHECK(review.rejection.size() <= kErrorBytesMax &&
+                 (review.rejection.empty() || reason == "token_invalid"));
 }
 
 // Who is let in has what one account was declared with, and is let in if and only if the answer

@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "lockstep/observe/text_parts.h"
 #include "lockstep/platform/auth/token.h"
 #include "lockstep/preempt/json_fields.h"
 #include "lockstep/preempt/kubernetes_machine.h"
@@ -27,6 +28,7 @@ using wire::native::WithReason;
 constexpr char kUserPrefix[] = "system:serviceaccount:";
 constexpr char kTarget[] = "/apis/authentication.k8s.io/v1/tokenreviews";
 constexpr absl::Duration kConnectTimeout = absl::Seconds(1);
+constexpr size_t kRejectionBytesMax = 200;
 constexpr double kExpiryMax = 253'402'300'799;  // the last second of the year 9999
 
 absl::Status Invalid(const std::string& text) {
@@ -188,7 +190,9 @@ Review ReadReview(const KubernetesOptions& options,
             "or its audience is not '",
             options.audience,
             "'. Check `audience` in the pod's serviceAccountToken volume; if it is right, recreate "
-            "the pod"))};
+            "the pod")),
+        .trouble = {},
+        .rejection = observe::CleanText(StringField(status, "error"), kRejectionBytesMax)};
   }
   if (!Has(Field(status, "audiences"), options.audience)) {
     return {.verdict = Invalid(

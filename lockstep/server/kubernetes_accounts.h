@@ -51,7 +51,8 @@ struct Review {
   // UNAUTHENTICATED: `token_invalid`, `token_account_unknown`. UNAVAILABLE: `token_review_failed`,
   // which says nothing about the token.
   absl::StatusOr<link::Rights> verdict;
-  std::string trouble;  // for the operator, if it is not the token's fault; empty: there is none
+  std::string trouble;    // for the operator, if it is not the token's fault; empty: there is none
+  std::string rejection;  // for the operator, what Kubernetes says of a token that it rejects
 };
 // What the exchange says about the token, which says of itself that it expires at `until`.
 Review ReadReview(const KubernetesOptions& options,

@@ -16,6 +16,7 @@ namespace lockstep::server {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using wire::native::ReasonOf;
 using wire::native::Role;
 
@@ -110,6 +111,15 @@ TEST(KubernetesAccounts, AcceptOnlyWhomTheApiServerNames) {
   EXPECT_EQ(review.verdict->role, Role::kLaunch);
   EXPECT_EQ(review.verdict->job, "digits");
   EXPECT_EQ(review.verdict->until, kUntil);
+  EXPECT_EQ(review.trouble, "");
+}
+
+TEST(KubernetesAccounts, TellTheOperatorWhyATokenIsRejected) {
+  const Review review = Read(
+      R"({"kind": "TokenReview", "status": {"error": "Token has\nbeen invalidated", "user": {}}})");
+  EXPECT_EQ(ReasonOf(review.verdict.status()), "token_invalid");
+  EXPECT_THAT(review.rejection, HasSubstr("been invalidated"));
+  EXPECT_THAT(review.rejection, Not(HasSubstr("\n")));
   EXPECT_EQ(review.trouble, "");
 }
 

@@ -19,6 +19,10 @@ namespace {
 constexpr int kLogLines = 3;
 constexpr absl::Duration kLogInterval = absl::Seconds(10);
 
+// What a line of the log begins with.
+constexpr char kCannotCheck[] = "cannot check ServiceAccount tokens";
+constexpr char kRejected[] = "Kubernetes rejected a ServiceAccount token";
+
 constexpr char kFull[] =
     "too many tokens wait (token_reviews_waiting_max), or the API server is too slow; clients "
     "retry";
@@ -136,6 +140,7 @@ bool TokenReviewer::RunOnce() {
     callers = Take(reviews_.End(runtime::MonotonicNow(), *step.digest, review.verdict));
   }
   if (!review.trouble.empty()) Log(Line::kTrouble, review.trouble);
+  if (!review.rejection.empty()) Log(Line::kRejection, review.rejection);
   for (Done& done : callers) done(review.verdict);
   return true;
 }
@@ -146,15 +151,15 @@ Review TokenReviewer::AskKubernetes(const std::string& token) const {
   return ReadReview(options_.kubernetes, answer, ExpiryOf(token).value_or(absl::InfiniteFuture()));
 }
 
-void TokenReviewer::Log(Line kind, const std::string& trouble) {
+void TokenReviewer::Log(Line kind, const std::string& what) {
   if (!options_.log) return;
   std::optional<std::string> line;
   {
     const MutexLock lock(mutex_);
-    observe::LogLimiter& limiter = kind == Line::kFlood ? log_of_floods_ : log_of_troubles_;
+    observe::LogLimiter& limiter = kind == Line::kTrouble ? log_of_troubles_ : log_of_floods_;
     line = limiter.Pass(runtime::MonotonicNow(),
-                        absl::StrCat("cannot check ServiceAccount tokens with ",
-                                     options_.kubernetes.api, ": ", trouble));
+                        absl::StrCat(kind == Line::kRejection ? kRejected : kCannotCheck, " with ",
+                                     options_.kubernetes.api, ": ", what));
   }
   if (line) options_.log(*std::move(line));
 }

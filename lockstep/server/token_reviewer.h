@@ -61,9 +61,10 @@ class TokenReviewer {
   // One turn of a thread; false: there is no more.
   bool RunOnce();
   Review AskKubernetes(const std::string& token) const;
-  // Each kind has a limit of its own: a flood must not hide what an operator can mend.
-  enum class Line { kFlood, kTrouble };
-  void Log(Line kind, const std::string& trouble);
+  // Troubles have a limit of their own: what strangers cause must not hide what an operator can
+  // mend.
+  enum class Line { kFlood, kRejection, kTrouble };
+  void Log(Line kind, const std::string& what);
   // Those of the callers.
   std::vector<Done> Take(const std::vector<uint64_t>& callers)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
