@@ -24,8 +24,8 @@
 #include "lockstep/platform/auth/token_keys.h"
 #include "lockstep/platform/link/client.h"
 #include "lockstep/platform/runtime/secret_file.h"
-#include "lockstep/platform/tls/calls.h"
 #include "lockstep/platform/tls/certificates.h"
+#include "lockstep/server/secure_server_testing.h"
 #include "lockstep/server/server.h"
 #include "lockstep/server/token_reviewer.h"
 #include "lockstep/wire/native/error_reply.h"
@@ -106,9 +106,7 @@ class FakeApi {
 
 class KubernetesTest : public testing::Test {
  protected:
-  static void SetUpTestSuite() {
-    tls::InstallSecureCalls([] { return &tls::LinkedOpenSsl(); });
-  }
+  static void SetUpTestSuite() { CallByTls(); }
   KubernetesTest() {
     std::filesystem::create_directory(folder_);
     const absl::Time now = absl::Now();

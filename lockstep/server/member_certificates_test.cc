@@ -14,7 +14,6 @@
 #include "gtest/gtest.h"
 #include "lockstep/platform/link/client.h"
 #include "lockstep/platform/runtime/secret_file.h"
-#include "lockstep/platform/tls/calls.h"
 #include "lockstep/platform/tls/certificates.h"
 #include "lockstep/server/secure_server_testing.h"
 #include "lockstep/server/server.h"
@@ -33,9 +32,7 @@ constexpr absl::Duration kPatience = absl::Seconds(60);
 
 class MemberCertificates : public testing::Test {
  protected:
-  static void SetUpTestSuite() {
-    tls::InstallSecureCalls([] { return &tls::LinkedOpenSsl(); });
-  }
+  static void SetUpTestSuite() { CallByTls(); }
   MemberCertificates() {
     std::filesystem::create_directory(folder_);
     const tls::Identity own =

@@ -16,7 +16,6 @@
 #include "lockstep/platform/auth/token_keys.h"
 #include "lockstep/platform/link/client.h"
 #include "lockstep/platform/runtime/secret_file.h"
-#include "lockstep/platform/tls/calls.h"
 #include "lockstep/server/secure_server_testing.h"
 #include "lockstep/server/server.h"
 #include "lockstep/wire/native/error_reply.h"
@@ -37,9 +36,7 @@ constexpr absl::Duration kPatience = absl::Seconds(60);
 
 class RolesTest : public testing::Test {
  protected:
-  static void SetUpTestSuite() {
-    tls::InstallSecureCalls([] { return &tls::LinkedOpenSsl(); });
-  }
+  static void SetUpTestSuite() { CallByTls(); }
   RolesTest() {
     std::filesystem::create_directory(folder_);
     EXPECT_TRUE(runtime::ReplaceSecretFile(folder_ + "/token.key", key_).ok());

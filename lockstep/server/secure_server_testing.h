@@ -9,10 +9,21 @@
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "lockstep/platform/tls/calls.h"
 #include "lockstep/platform/tls/certificates.h"
+#include "lockstep/platform/tls/openssl.h"
 #include "lockstep/server/server.h"
 
 namespace lockstep::server {
+
+// For clients of ours in this process; once in it, whichever test is the first.
+inline void CallByTls() {
+  static const bool installed = [] {
+    tls::InstallSecureCalls([] { return &tls::LinkedOpenSsl(); });
+    return true;
+  }();
+  (void)installed;
+}
 
 // Of a certificate that is good for these names, and for now.
 inline tls::CertificateOptions Named(std::vector<std::string> names) {
