@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "fuzz/input_reader.h"
 #include "lockstep/base/check.h"
 #include "lockstep/platform/runtime/shared_secret.h"
 #include "lockstep/platform/tls/openssl.h"
@@ -170,27 +171,6 @@ void CheckBelief(const End& end, const std::array<End, 6>& ends) {
   }));
 }
 
-// Takes an input apart; 0 where there is no more.
-class Acts {
- public:
-  explicit Acts(std::string_view bytes) : bytes_(bytes) {}
-  bool done() const { return bytes_.empty(); }
-  size_t Byte() {
-    if (done()) return 0;
-    const auto byte = static_cast<unsigned char>(bytes_.front());
-    bytes_.remove_prefix(1);
-    return byte;
-  }
-  std::string_view Take(size_t count) {
-    const std::string_view taken = bytes_.substr(0, count);
-    bytes_.remove_prefix(taken.size());
-    return taken;
-  }
-
- private:
-  std::string_view bytes_;
-};
-
 enum Act : size_t {
   kCarry,   // what one has said to another, as far as it was not carried yet
   kChange,  // the same with a bit of it flipped
@@ -202,7 +182,7 @@ enum Act : size_t {
 constexpr size_t kTaker = 0;
 constexpr size_t kGiver = 1;
 
-void Meddle(Acts& acts, size_t piece, std::array<End, 6>& ends) {
+void Meddle(InputReader& acts, size_t piece, std::array<End, 6>& ends) {
   std::array<std::array<size_t, 6>, 6> carried = {};
   while (!acts.done()) {
     const size_t first = acts.Byte();
@@ -247,7 +227,7 @@ void CheckTwoMembersAgree(const std::string& secret, size_t piece) {
 HandshakeOutcome DriveHandshake(std::string_view bytes) {
   static const std::string secret = "the secret of the card, 32 bytes";
   static const std::string another = "the secret of a card of another.";
-  Acts acts(bytes);
+  InputReader acts(bytes);
   const size_t piece = acts.Byte();
   CheckTwoMembersAgree(secret, piece);
   // Two connections of one attempt at the same time, and one of strangers.

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/time/time.h"
+#include "fuzz/input_reader.h"
 #include "lockstep/base/check.h"
 #include "lockstep/platform/tls/certificates.h"
 #include "lockstep/platform/tls/context.h"
@@ -146,31 +147,6 @@ class End {
   bool failed_ = false;
 };
 
-// Takes an input apart; 0 where there is no more.
-class Reader {
- public:
-  explicit Reader(std::string_view bytes) : bytes_(bytes) {}
-  bool done() const { return bytes_.empty(); }
-  size_t Byte() {
-    if (done()) return 0;
-    const auto byte = static_cast<unsigned char>(bytes_.front());
-    bytes_.remove_prefix(1);
-    return byte;
-  }
-  size_t Number() {
-    const size_t high = Byte();
-    return high << 8 | Byte();
-  }
-  std::string_view Take(size_t count) {
-    const std::string_view taken = bytes_.substr(0, count);
-    bytes_.remove_prefix(taken.size());
-    return taken;
-  }
-
- private:
-  std::string_view bytes_;
-};
-
 // 0: all at once.
 void InPieces(End& end, size_t size, std::string_view bytes) {
   if (size == 0) return end.Receive(bytes);
@@ -201,7 +177,7 @@ enum Act : size_t {
 };
 
 // The acts of somebody on the way, for each of the two ways.
-void Meddle(Reader& reader, End& server, End& client) {
+void Meddle(InputReader& reader, End& server, End& client) {
   constexpr size_t kUnderWayMax = size_t{1} << 20;
   std::array<Way, 2> ways = {Way{client, server, {}}, Way{server, client, {}}};
   while (!reader.done()) {
@@ -277,7 +253,7 @@ Said Converse() {
 }  // namespace
 
 TlsOutcome DriveTls(std::string_view bytes) {
-  Reader reader(bytes);
+  InputReader reader(bytes);
   const size_t kind = reader.Byte() % 3;
   const size_t piece = reader.Byte();
   if (kind == kActsFollow) {

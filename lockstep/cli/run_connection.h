@@ -11,8 +11,8 @@
 
 namespace lockstep::cli {
 
-// Tries again for 2 s when nobody answers, since the server may have been started a moment ago, and
-// for a minute, which it says on standard error, when the server cannot check this client's token.
+// Retries for 2 s when nobody answers, since the server may have been started a moment ago, and for
+// a minute when the server cannot check this client's token, which it says on standard error.
 // Errors: as link::Client::Connect.
 absl::StatusOr<std::unique_ptr<link::Client>> ConnectForRun(const std::string& coordinator);
 

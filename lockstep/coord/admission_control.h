@@ -54,7 +54,8 @@ class AdmissionControl {
   // Null when the session is not another member already.
   ErrorPtr CheckOnlyOnce(const SessionTable::Session& session, const JoinJob& request,
                          std::optional<MemberIndex> member) const;
-  // Null when a task names a life of its own: what goes by it would be done to the other member.
+  // Refuses a task that names the incarnation of another member, whose keys and signs of life go by
+  // it.
   ErrorPtr CheckLife(const JoinJob& request, std::optional<MemberIndex> member) const;
   // Whether the process that is the member, or waits to be, asks again. Of a task only its session
   // proves that; others may have lost theirs.

@@ -69,8 +69,7 @@ absl::StatusOr<link::Rights> Admission::Admit(const link::Greeting& greeting) {
         absl::UnauthenticatedError(
             "the client sent its token without TLS, so others could read it: revoke it (run "
             "`lockstep auth rotate` twice, or delete the pod whose ServiceAccount token it is), "
-            "and "
-            "connect with the server's join string"),
+            "and connect with the server's join string"),
         "token_in_clear");
   }
   const Keys keys = CurrentKeys();

@@ -67,10 +67,11 @@ bool Has(const Json& list, const std::string& text) {
 // What an answer other than a TokenReview means for the operator.
 std::string TroubleOf(int status) {
   std::string text = absl::StrCat("the API server answered with HTTP status ", status);
-  if (status == 401)
+  if (status == 401) {
     text +=
         ": it does not accept this server's own token; check the file that --kubernetes-token "
         "names";
+  }
   if (status == 403) {
     text +=
         ": this server's ServiceAccount may not create TokenReviews; bind the ClusterRole "
@@ -92,8 +93,9 @@ absl::StatusOr<KubernetesAccount> ParseKubernetesAccount(const std::string& text
   const std::vector<std::string> account = absl::StrSplit(sides.first, '/');
   if (account.size() != 2) return wrong("the account must be NAMESPACE/NAME");
   if (!preempt::IsKubernetesName(account[0])) return wrong("the namespace has an invalid name");
-  if (!preempt::IsKubernetesName(account[1]))
+  if (!preempt::IsKubernetesName(account[1])) {
     return wrong("the ServiceAccount has an invalid name");
+  }
   const size_t colon = sides.second.find(':');
   const auto role = auth::ParseRole(sides.second.substr(0, colon));
   if (!role.ok()) return wrong(std::string(role.status().message()));

@@ -16,7 +16,8 @@
 
 namespace lockstep::server {
 
-// For clients of ours in this process; once in it, whichever test is the first.
+// Lets this process's own clients connect over TLS. Installs that once, whichever test comes first:
+// what is replaced would leak.
 inline void CallByTls() {
   static const bool installed = [] {
     tls::InstallSecureCalls([] { return &tls::LinkedOpenSsl(); });

@@ -24,8 +24,8 @@ constexpr char kCannotCheck[] = "cannot check ServiceAccount tokens";
 constexpr char kRejected[] = "Kubernetes rejected a ServiceAccount token";
 
 constexpr char kFull[] =
-    "too many tokens wait (token_reviews_waiting_max), or the API server is too slow; clients "
-    "retry";
+    "too many tokens wait, of one host or in all (token_reviews_waiting_per_host_max, "
+    "token_reviews_waiting_max), or the API server is too slow; clients retry";
 
 absl::Status Expired(absl::Time at) {
   return wire::native::WithReason(

@@ -10,9 +10,9 @@ namespace lockstep::server {
 
 absl::Status TokenReviews::Full() {
   return wire::native::WithReason(
-      absl::UnavailableError("the server has too many tokens to check "
-                             "(token_reviews_waiting_max), or the Kubernetes API server is too "
-                             "slow; the client retries"),
+      absl::UnavailableError("the server has too many tokens to check, of this host or in all "
+                             "(token_reviews_waiting_per_host_max, token_reviews_waiting_max), or "
+                             "the Kubernetes API server is too slow; the client retries"),
       "token_reviews_full");
 }
 
