@@ -60,8 +60,10 @@ class Consumer {
         .acknowledge_by_itself = order != ReadOrder::kFirstCome,
         .timeout = absl::Seconds(60)};
     if (order == ReadOrder::kFirstCome) {
+      DropTornRecord<LogRecord>(path_);
       options_.have = MarksOf(ReadLog(path_));
     } else {
+      DropTornRecord<CursorRecord>(path_);
       options_.consumers = std::atoi(words[kConsumers]);
       options_.index = std::atoi(words[kIndex]);
       if (order == ReadOrder::kRounds) options_.on_lost = ReadOnLost::kWait;

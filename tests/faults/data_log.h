@@ -1,19 +1,22 @@
 // What a data_consumer writes down, and what that means when it is read again. Tests only.
 //
 // First come: a LogRecord for each element, before it is acknowledged. Exact and rounds: a
-// CursorRecord, with the place behind the element. Both in one write.
+// CursorRecord, with the place behind the element. Both in one write, which a kill may cut short
+// where a page ends.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -46,6 +49,16 @@ struct CursorRecord {
   LogRecord taken;
   char cursor[kCursorBytesMax] = {};
 };
+
+// Cuts off the record that the process was writing when it died: what is appended next has to begin
+// where a record does.
+template <class Record>
+void DropTornRecord(const std::string& path) {
+  std::error_code error;
+  const uintmax_t bytes = std::filesystem::file_size(path, error);
+  if (error || bytes % sizeof(Record) == 0) return;
+  std::filesystem::resize_file(path, bytes - bytes % sizeof(Record));
+}
 
 // Whole records; one that was being written when the process died does not count.
 template <class Record = LogRecord>
