@@ -45,6 +45,12 @@ def module(path):
     return found
 
 
+def forget_modules():
+    """Those of one benchmark have the names of another's."""
+    for name in ("programs", "goals"):
+        sys.modules.pop(name, None)
+
+
 class Row:
     """One line. `measure(tree)` gives the figure, with all that it starts taken from that tree."""
 
@@ -106,6 +112,7 @@ def store(trees):
 
 def data(trees):
     """Of each row CPU time, which others on the machine disturb least."""
+    forget_modules()
     programs = module(HERE / "data" / "programs.py")
     options = types.SimpleNamespace(seconds=1.5, elements=1_000_000,
                                     data=ROOT / "build" / "bench-data")
@@ -120,8 +127,7 @@ def data(trees):
 
 
 def rendezvous(trees):
-    for name in ("programs", "goals"):  # those of another benchmark
-        sys.modules.pop(name, None)
+    forget_modules()
     bench = module(HERE / "rendezvous" / "run.py")
     programs = bench.programs
     for number, ours in enumerate(programs.programs(server=None)):
