@@ -131,6 +131,12 @@ void Coordinator::HandleRequest(Time now, Request& request, Effects& out) {
   if (stopped_) return out.Fail(call, Stopped(job_->options.job, request.caller.native()));
   // A native request names its session; which attempt it is of follows from that.
   if (request.caller.native()) return HandleNative(now, request, out);
+  // An agent asks again what it has no answer to, when it has found the server again.
+  SessionTable::Session* agent = nullptr;
+  if (!request.caller.agent.none()) {
+    agent = sessions_.Begin(request.caller, Request::kTraits, out);
+    if (agent == nullptr) return;
+  }
   // First: whoever speaks for another member learns nothing else.
   const auto lives_as = attempts_.current().membership().Find(request.caller.incarnation);
   if (ErrorPtr refusal = CheckBound(std::as_const(request), lives_as, job_->options.job)) {
@@ -143,19 +149,21 @@ void Coordinator::HandleRequest(Time now, Request& request, Effects& out) {
   // After the attempt: a caller of another one has to learn that, full or not.
   if (Request::kTraits.writes && job_->no_room.for_new)
     return out.Fail(call, job_->no_room.for_new);
+  // Copied, since `Run` moves the request. The sizes tell what this request adds.
+  const Caller asked = request.caller;
+  const size_t records = out.records.size();
+  const size_t replies = out.replies.size();
   Run(now, request, lives_as, out);
+  if (agent != nullptr && Request::kTraits.takes_effect) {
+    sessions_.KeepAnswer(*agent, asked, records, replies, out);
+  }
 }
 
 template <class Request>
 void Coordinator::HandleNative(Time now, Request& request, Effects& out) {
   const Caller& caller = request.caller;
   SessionTable::Session* session = sessions_.Find(caller.session);
-  if (session == nullptr) {
-    return out.Fail(caller.call, MakeError(absl::StatusCode::kNotFound, Reason::kUnknownSession,
-                                           absl::StrCat("job '", job_->options.job,
-                                                        "' does not know this session: open it "
-                                                        "first (OpenSession)")));
-  }
+  if (session == nullptr) return out.Fail(caller.call, sessions_.Unknown());
   if (session->seat) {
     ErrorPtr refusal = CheckBound(caller.bound, session->seat->member, job_->options.job);
     if (refusal) return out.Fail(caller.call, std::move(refusal));

@@ -104,7 +104,8 @@ class Coordinator {
   ServiceIncarnation service_incarnation() const;
 
  private:
-  // What carries a `Caller`: of a stock client, of a native one, and of either, when it may.
+  // What carries a `Caller`: of a stock client, perhaps passed on by its agent, of a native one,
+  // and of any of them, when it may.
   template <class Request>
   void HandleRequest(Time now, Request& request, Effects& out);
   template <class Request>

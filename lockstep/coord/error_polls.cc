@@ -54,7 +54,7 @@ void ErrorPolls::FailAll(const ErrorPtr& error, Effects& out) {
   LOCKSTEP_DCHECK(InvariantsHold());
 }
 
-bool ErrorPolls::Forget(Time now, CallId call) {
+bool ErrorPolls::Forget(Time now, CallId call, bool agent_away) {
   const auto found = calls_.find(call);
   if (found == calls_.end()) return false;
   const MemberIndex member = found->second;
@@ -66,7 +66,11 @@ bool ErrorPolls::Forget(Time now, CallId call) {
     membership_.detector().SetPolls(now, member, false);
     broke = !membership_.Get(member).native();  // whose session tells how its connection is
   }
-  if (broke) membership_.detector().ConnectionBroke(now, member);
+  if (broke && agent_away) {
+    membership_.detector().ConnectionSilent(now, member);
+  } else if (broke) {
+    membership_.detector().ConnectionBroke(now, member);
+  }
   LOCKSTEP_DCHECK(InvariantsHold());
   return true;
 }

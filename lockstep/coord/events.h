@@ -45,7 +45,12 @@ struct Caller {
   Standing standing = Standing::kOperator;
   // The only member that the caller may act as, by its certificate. Absent: any.
   std::optional<MemberIndex> bound = std::nullopt;
+  // Of a stock client whose call its host's agent passes on: the agent's session, in which `number`
+  // counts. The client itself says the rest, as it would say it to the server.
+  SessionId agent = {};
 
+  // In which `number` counts; none: the caller numbers nothing, and asks nothing twice.
+  SessionId numbered_in() const { return native() ? session : agent; }
   bool native() const { return !session.none(); }  // whether it came through the native listener
 };
 
@@ -418,6 +423,9 @@ struct ListBarriers {
 // registration: its caller is in and does not know it.
 struct CallLeft {
   CallId call;
+  // Not the caller's connection broke, but the link of the agent that passed its call on, and will
+  // pass it on again: this says nothing about the caller.
+  bool agent_away = false;
 };
 
 // Facts from the launcher that started the member's process.

@@ -11,8 +11,8 @@
 namespace lockstep::coord {
 
 std::optional<record::AnswerKept> KeptAnswerOf(const Caller& caller, const Answer& answer) {
-  LOCKSTEP_DCHECK(caller.native() && caller.number != 0);  // else no client could ask again
-  record::AnswerKept kept{.session = caller.session, .number = caller.number};
+  LOCKSTEP_DCHECK(caller.number != 0);  // else no client could ask again
+  record::AnswerKept kept{.session = caller.numbered_in(), .number = caller.number};
   if (const auto* written = std::get_if<KeyWritten>(&answer)) {
     kept.revision = written->revision;
   } else if (const auto* swapped = std::get_if<KeySwapped>(&answer)) {

@@ -1,5 +1,5 @@
-// Answers that native clients may ask for again: what is kept of one, and what it is made of again.
-// Pure.
+// Answers that native clients and agents may ask for again: what is kept of one, and what it is
+// made of again. Pure.
 #pragma once
 
 #include <optional>

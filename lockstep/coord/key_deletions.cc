@@ -40,21 +40,20 @@ void KeyDeletions::RemoveSlice(KeySlice& slice, Effects& out) {
     const KeysDeleted answer = {deletion.deleted, table_.revision()};
     const Caller& caller = deletion.caller;
     // Stock callers are told of success only.
-    if (!deletion.left && caller.native()) out.Succeed(caller.call, answer);
-    if (!deletion.left && !caller.native()) out.Succeed(caller.call);
+    const Answer told = caller.native() ? Answer(answer) : Answer();
+    if (!deletion.left) out.Succeed(caller.call, told);
     // Also where the caller left: it may ask again, and must hear what this one did.
-    if (caller.native()) ended_.push_back({caller, answer});
+    if (!caller.numbered_in().none()) ended_.push_back({caller, told});
     deletions_.pop_front();
   }
 }
 
 bool KeyDeletions::Join(const Caller& caller) {
   // Only a numbered request can be known as a retry.
-  if (!caller.native() || caller.number == 0) return false;
+  if (caller.numbered_in().none() || caller.number == 0) return false;
   for (Deletion& deletion : deletions_) {
-    if (deletion.caller.session != caller.session || deletion.caller.number != caller.number) {
-      continue;
-    }
+    const Caller& first = deletion.caller;
+    if (first.numbered_in() != caller.numbered_in() || first.number != caller.number) continue;
     // The link of the former call is gone, so the answer goes to this one.
     deletion.caller = caller;
     deletion.left = false;

@@ -16,7 +16,7 @@
 namespace lockstep::coord {
 
 // Carries out long deletions, oldest first, one slice per turn, and answers each when it is
-// complete. A native call that repeats a deletion under way waits for that one. A deletion whose
+// complete. A numbered call that repeats a deletion under way waits for that one. A deletion whose
 // caller left goes on.
 //
 // Invariants: (1) a caller that has not left is answered once; (2) a deletion passes each key once:
@@ -31,7 +31,7 @@ class KeyDeletions {
   // A deletion that is over, and what its caller is told, or would be had it not left.
   struct Ended {
     Caller caller;
-    KeysDeleted answer;
+    Answer answer;
   };
 
   // `table` must outlive it.
@@ -47,7 +47,7 @@ class KeyDeletions {
   // Goes on, as far as the slice goes.
   void RemoveSlice(KeySlice& slice, Effects& out);
 
-  // Those of native callers that ended since this was last asked.
+  // Those of callers that may ask again that ended since this was last asked.
   std::vector<Ended> TakeEnded() { return std::exchange(ended_, {}); }
 
   // The caller left. False when it waits for no deletion.

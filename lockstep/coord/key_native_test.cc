@@ -622,7 +622,7 @@ TEST_F(LongDeletions, Finding07_ComeToTheirEndWhenTheirCallerHasLeft) {
   const std::vector<KeyDeletions::Ended> ended = keys_.TakeDeleted();
   ASSERT_EQ(ended.size(), 1u);
   EXPECT_EQ(ended[0].caller.number, caller.number);
-  EXPECT_EQ(ended[0].answer.deleted, 3000);
+  EXPECT_EQ(std::get<KeysDeleted>(ended[0].answer).deleted, 3000);
   EXPECT_TRUE(keys_.TakeDeleted().empty());
 }
 

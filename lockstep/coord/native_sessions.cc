@@ -92,6 +92,30 @@ ErrorPtr NativeSessions::CheckSeat(const SessionTable::Session& session, bool fo
                    ", which has restarted since; end this process"));
 }
 
+SessionTable::Session* NativeSessions::Begin(const Caller& caller, const RequestTraits& traits,
+                                             Effects& out) {
+  SessionTable::Session* const session = Find(caller.agent);
+  ErrorPtr refusal;
+  if (session == nullptr) {
+    refusal = Unknown();
+  } else if (!traits.takes_effect) {
+    refusal = CheckNumber(*session, caller);
+  } else if (AnswerAgain(*session, caller, nullptr, out)) {
+    return nullptr;
+  } else {
+    refusal = table_.CheckKeep(*session, caller.number);
+  }
+  if (!refusal) return session;
+  out.Fail(caller.call, std::move(refusal));
+  return nullptr;
+}
+
+ErrorPtr NativeSessions::Unknown() const {
+  return MakeError(absl::StatusCode::kNotFound, Reason::kUnknownSession,
+                   absl::StrCat("job '", job_.options.job,
+                                "' does not know this session: open it first (OpenSession)"));
+}
+
 bool NativeSessions::AnswerAgain(const SessionTable::Session& session, const Caller& caller,
                                  const std::string* value, Effects& out) const {
   const record::AnswerKept* const kept = table_.Kept(session, caller.number);
@@ -118,7 +142,7 @@ void NativeSessions::KeepAnswer(SessionTable::Session& session, const Caller& ca
 void NativeSessions::Settle(const std::vector<KeyDeletions::Ended>& deleted, Effects& out) {
   // Their answers are kept as if they had come with the request.
   for (const KeyDeletions::Ended& ended : deleted) {
-    SessionTable::Session* const session = Find(ended.caller.session);
+    SessionTable::Session* const session = Find(ended.caller.numbered_in());
     // The session may have been closed meanwhile; its client asks for nothing again.
     if (session == nullptr || ended.caller.number <= session->answered_through) continue;
     if (auto kept = KeptAnswerOf(ended.caller, ended.answer)) {

@@ -51,6 +51,12 @@ class NativeSessions {
   // of a request that takes effect, whose answer is going to be kept.
   ErrorPtr Check(const SessionTable::Session& session, const RequestTraits& traits,
                  const Caller& caller) const;
+  // Of a request that an agent passes on: its session, when the request is to be carried out. Null:
+  // it was answered, as before or with an error: `Unknown`, or as SessionTable::CheckKeep and
+  // CheckNumber say.
+  SessionTable::Session* Begin(const Caller& caller, const RequestTraits& traits, Effects& out);
+  // NOT_FOUND (unknown_session).
+  ErrorPtr Unknown() const;
   // Whether the request was answered before, and the answer is kept: then it is answered once more.
   // `value`: what the request writes, when it writes one.
   bool AnswerAgain(const SessionTable::Session& session, const Caller& caller,

@@ -34,6 +34,13 @@ Who Who::In(ServiceIncarnation service) const {
   return other;
 }
 
+Who Who::By(SessionId by, uint64_t as) const {
+  Who other = *this;
+  other.agent = by;
+  other.number = as;
+  return other;
+}
+
 CoordinatorHarness::CoordinatorHarness(coord::CoordinatorOptions options, Time start)
     : options_(std::move(options)),
       coordinator_(std::make_unique<coord::Coordinator>(options_)),
@@ -97,7 +104,11 @@ coord::Caller CoordinatorHarness::NewCaller(const Who& who) {
              life != lives_.end() && life->second.service) {
     attempt = *life->second.service;
   }
-  return {.call = NewCall(), .service = attempt, .incarnation = IncarnationOf(who)};
+  return {.call = NewCall(),
+          .service = attempt,
+          .incarnation = IncarnationOf(who),
+          .number = who.number,
+          .agent = who.agent};
 }
 
 CallId CoordinatorHarness::Register(int member, uint64_t incarnation, absl::Duration patience,
@@ -215,9 +226,9 @@ CallId CoordinatorHarness::Alive(Who who, const std::vector<int>& members) {
   return caller.call;
 }
 
-void CoordinatorHarness::Hangup(CallId call) {
+void CoordinatorHarness::Hangup(CallId call, bool agent_away) {
   if (states_.at(call) == CallState::kPending) states_[call] = CallState::kLeft;
-  Handle(coord::CallLeft{.call = call});
+  Handle(coord::CallLeft{.call = call, .agent_away = agent_away});
 }
 
 void CoordinatorHarness::ProcessStarted(int member, int64_t pid) {

@@ -28,10 +28,14 @@ struct Who {
   // The same member, but as another life, or as one who registered with another attempt.
   Who As(uint64_t incarnation) const;
   Who In(ServiceIncarnation service) const;
+  // The same, whose call an agent passes on in this session, under this number.
+  Who By(SessionId agent, uint64_t number) const;
 
   MemberIndex member;
   std::optional<Incarnation> life;
   std::optional<ServiceIncarnation> attempt;
+  SessionId agent = {};
+  uint64_t number = 0;
 };
 
 // A native client, by a number of the test's choosing, which makes its session. Its requests are
@@ -144,7 +148,7 @@ class CoordinatorHarness {
   void Restart(bool from_snapshot);
 
   // Facts.
-  void Hangup(CallId call);  // CallLeft
+  void Hangup(CallId call, bool agent_away = false);  // CallLeft
   void ProcessStarted(int member, int64_t pid);
   void ProcessEnded(int member, int64_t pid, int exit_code, int signal = 0);
   void ProcessStopped(int member, int64_t pid);

@@ -1,0 +1,120 @@
+// Calls of stock clients that the agent of their host passes on: asked again after a broken link or
+// a restart of the server, each has its effect once, and nobody is taken for dead.
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "lockstep/testing/coordinator_harness.h"
+#include "lockstep/testing/matchers.h"
+
+namespace lockstep::coord {
+namespace {
+
+using absl::StatusCode;
+using lockstep::testing::CoordinatorHarness;
+using lockstep::testing::HasError;
+using lockstep::testing::Native;
+using lockstep::testing::Succeeded;
+using lockstep::testing::Who;
+
+// Two members on one host, whose agent has session 7.
+class ThroughAnAgent : public ::testing::Test {
+ protected:
+  ThroughAnAgent() : h({.size = 2}) {
+    h.Open(kAgent);
+    h.Register(0, 500);
+    h.Register(1, 501);
+  }
+  static Who By(int member, uint64_t number) { return Who(member).By(kAgent.session, number); }
+
+  static inline const Native kAgent = Native(7);
+  CoordinatorHarness h;
+};
+
+TEST_F(ThroughAnAgent, AnIncrementThatIsAskedAgainHappensOnce) {
+  EXPECT_EQ(h.Value(h.Increment(By(0, 1), "count", 5)), "5");
+  h.BreakLink(kAgent, /*silent=*/true);
+  h.Open(kAgent, /*resume=*/true);
+
+  EXPECT_EQ(h.Value(h.Increment(By(0, 1), "count", 5)), "5");
+  EXPECT_EQ(h.Value(h.Increment(By(0, 2), "count", 5)), "10");
+}
+
+TEST_F(ThroughAnAgent, AKeyIsWrittenOnceThoughASecondWriteWouldBeRefused) {
+  EXPECT_THAT(h.Reply(h.Set(By(0, 1), "a", "1")), Succeeded());
+  EXPECT_THAT(h.Reply(h.Set(By(1, 2), "a", "2")),
+              HasError(StatusCode::kAlreadyExists, Reason::kKeyExists));
+  h.Restart(/*from_snapshot=*/false);
+  h.Open(kAgent, /*resume=*/true);
+
+  EXPECT_THAT(h.Reply(h.Set(By(0, 1), "a", "1")), Succeeded());
+  EXPECT_THAT(h.Reply(h.Set(By(1, 2), "a", "2")),
+              HasError(StatusCode::kAlreadyExists, Reason::kKeyExists));
+  EXPECT_EQ(h.Value(h.Get(By(1, 3), "a")), "1");
+}
+
+TEST_F(ThroughAnAgent, AnswersAreKeptUntilTheAgentHasThem) {
+  h.Increment(By(0, 1), "count", 5);
+  h.AnsweredThrough(kAgent, 1);
+  EXPECT_THAT(h.Reply(h.Increment(By(0, 1), "count", 5)),
+              HasError(StatusCode::kInvalidArgument, Reason::kInvalidArgument));
+  EXPECT_THAT(h.Reply(h.Heartbeat(By(0, 2))), Succeeded());
+}
+
+TEST_F(ThroughAnAgent, AnAgentWithoutASessionIsRefused) {
+  EXPECT_THAT(h.Reply(h.Increment(Who(0).By(Native(8).session, 1), "count", 5)),
+              HasError(StatusCode::kNotFound, Reason::kUnknownSession));
+}
+
+TEST_F(ThroughAnAgent, AMemberIsHeldToItsAttempt) {
+  EXPECT_THAT(h.Reply(h.Get(By(0, 1).In(ServiceIncarnation(12)), "a")),
+              HasError(StatusCode::kInternal, Reason::kWrongServiceIncarnation));
+}
+
+TEST_F(ThroughAnAgent, ASilentLinkOfTheAgentIsNoProofOfADeath) {
+  const CallId poll = h.Poll(By(0, 1));
+  h.Hangup(poll, /*agent_away=*/true);
+  h.Advance(absl::Seconds(60));
+  EXPECT_EQ(h.Condition(0), MemberCondition::kSuspect);
+
+  EXPECT_TRUE(h.Pending(h.Poll(By(0, 1))));
+  EXPECT_EQ(h.Condition(0), MemberCondition::kConnected);
+}
+
+TEST_F(ThroughAnAgent, AProcessThatDiesIsMissedAtOnce) {
+  const CallId poll = h.Poll(By(0, 1));
+  const CallId other = h.Poll(By(1, 2));
+  h.Hangup(poll);
+  h.Advance(absl::Seconds(1));
+  EXPECT_THAT(h.Reply(other), HasError(StatusCode::kUnavailable, Reason::kConnectionLost));
+}
+
+TEST_F(ThroughAnAgent, ABarrierHalfFilledOutlivesTheServer) {
+  const CallId poll = h.Poll(By(0, 1));
+  const CallId arrived = h.Arrive(By(0, 2), "b");
+  ASSERT_TRUE(h.Pending(arrived) && h.Pending(poll));
+  h.Restart(/*from_snapshot=*/true);
+  h.Open(kAgent, /*resume=*/true);
+
+  h.Poll(By(0, 1));
+  h.Poll(By(1, 4));
+  const CallId again = h.Arrive(By(0, 2), "b");
+  const CallId last = h.Arrive(By(1, 3), "b");
+  EXPECT_THAT(h.Reply(again), Succeeded());
+  EXPECT_THAT(h.Reply(last), Succeeded());
+  h.Advance(absl::Seconds(40));  // longer than restart_grace
+  EXPECT_EQ(h.Condition(0), MemberCondition::kConnected);
+}
+
+TEST_F(ThroughAnAgent, ALongDeletionIsAnsweredOnceMore) {
+  for (int i = 0; i < 2000; ++i) h.Set(0, "dir/" + std::to_string(i), "x");
+  const CallId deletion = h.Delete(By(0, 1), "dir");
+  h.Advance(absl::Seconds(1));
+  EXPECT_THAT(h.Reply(deletion), Succeeded());
+  h.Set(0, "dir/later", "x");
+  EXPECT_THAT(h.Reply(h.Delete(By(0, 1), "dir")), Succeeded());
+  EXPECT_EQ(h.Value(h.TryGet(0, "dir/later")), "x") << "the deletion went once";
+}
+
+}  // namespace
+}  // namespace lockstep::coord
