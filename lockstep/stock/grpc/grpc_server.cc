@@ -16,9 +16,6 @@
 #include "grpcpp/server_builder.h"
 #include "lockstep/base/check.h"
 #include "lockstep/base/limits.h"
-#include "lockstep/stock/grpc/stock_calls.h"
-#include "lockstep/stock/tensorflow/family.h"
-#include "lockstep/stock/xla/family.h"
 
 namespace lockstep::net {
 namespace {
@@ -49,7 +46,7 @@ void SetChannelArguments(const StockListenerOptions& options, const grpc::Resour
   builder.AddChannelArgument(GRPC_ARG_HTTP2_HPACK_TABLE_SIZE_DECODER, kHpackTableBytesMax);
   // gRPC inflates a message whole before it looks at its size, so that 64 MiB could become 64 GiB;
   // StockCall does it within the limit, and knows gzip only.
-  builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
+  builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, options.inflates ? 1 : 0);
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
   // Pings that measure the bandwidth cost each small call more than they bring; instead a fixed
   // window that is big enough for big values.
@@ -89,25 +86,17 @@ std::shared_ptr<grpc::ServerCredentials> CredentialsOf(const StockListenerOption
   return grpc::experimental::TlsServerCredentials(tls);
 }
 
-std::vector<std::unique_ptr<wire::stock::Family>> MakeFamilies(
-    const std::vector<coord::RoleOptions>& roles) {
-  std::vector<std::unique_ptr<wire::stock::Family>> families;
-  families.push_back(wire::xla::MakeFamily());
-  families.push_back(wire::tensorflow::MakeFamily(roles));
-  return families;
-}
-
 }  // namespace
 
-GrpcServer::GrpcServer(const StockListenerOptions& options)
-    : options_(options), families_(MakeFamilies(options.roles)) {}
+GrpcServer::GrpcServer(const StockListenerOptions& options) : options_(options) {}
 
 GrpcServer::~GrpcServer() {
   LOCKSTEP_CHECK(server_ == nullptr || shut_down_);
   if (quota_ && options_.budget) options_.budget->Leave(quota_);
 }
 
-bool GrpcServer::Start(const std::shared_ptr<StockInbox>& inbox) {
+bool GrpcServer::Start(const std::function<void(grpc::ServerBuilder&)>& add,
+                       const std::vector<std::string>& names) {
   if (server_ != nullptr) return true;
   if (quota_ == nullptr) {
     if (options_.budget) {
@@ -119,20 +108,14 @@ bool GrpcServer::Start(const std::shared_ptr<StockInbox>& inbox) {
   }
   grpc::ServerBuilder builder;
   SetChannelArguments(options_, *quota_, builder);
-  for (const auto& family : families_) {
-    services_.push_back(std::make_unique<StockService>(inbox, *family));
-    builder.RegisterService(services_.back().get());
-  }
+  add(builder);
   connections_ = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
       CredentialsOf(options_));
   server_ = BuildWithHealth(builder);
-  if (server_ == nullptr) {
-    services_.clear();
-    return false;
-  }
-  for (const auto& family : families_) {
-    server_->GetHealthCheckService()->SetServingStatus(std::string(family->service()), true);
+  if (server_ == nullptr) return false;
+  for (const std::string& name : names) {
+    server_->GetHealthCheckService()->SetServingStatus(name, true);
   }
   return true;
 }

@@ -1,16 +1,17 @@
 // gRPC's server behind one listener for stock clients.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "lockstep/stock/grpc/stock_listener_options.h"
-#include "lockstep/stock/wire/family.h"
 
 namespace grpc {
 class ResourceQuota;
 class Server;
-class Service;
+class ServerBuilder;
 namespace experimental {
 class ExternalConnectionAcceptor;
 }  // namespace experimental
@@ -18,10 +19,8 @@ class ExternalConnectionAcceptor;
 
 namespace lockstep::net {
 
-class StockInbox;
-
-// Serves the families of stock clients and gRPC's health service over connections that others
-// accept. Its memory is a quota of the budget from the first `Start` until it is destroyed.
+// Serves what its owner adds, and gRPC's health service, over connections that others accept. Its
+// memory is a quota of the budget from the first `Start` until it is destroyed.
 //
 // Threads: loop-confined, but for `Shutdown`. Bounds: StockListenerOptions.
 class GrpcServer {
@@ -31,9 +30,10 @@ class GrpcServer {
   // Not while it serves: `Shutdown` comes first.
   ~GrpcServer();
 
-  // Serves from now on, if it does not yet; calls go to `inbox`. False: gRPC did not start; it may
-  // be tried again.
-  bool Start(const std::shared_ptr<StockInbox>& inbox);
+  // Serves from now on, if it does not yet, what `add` registers, which outlives this; `names` are
+  // told to be healthy. False: gRPC did not start; it may be tried again.
+  bool Start(const std::function<void(grpc::ServerBuilder&)>& add,
+             const std::vector<std::string>& names);
   bool started() const { return server_ != nullptr; }  // also after `Shutdown`
   // Connections may be given to `Take`.
   bool serves() const { return started() && !shut_down_; }
@@ -46,9 +46,7 @@ class GrpcServer {
 
  private:
   const StockListenerOptions& options_;
-  const std::vector<std::unique_ptr<wire::stock::Family>> families_;
   // Each uses those before it.
-  std::vector<std::unique_ptr<grpc::Service>> services_;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections_;
   std::shared_ptr<grpc::ResourceQuota> quota_;
   std::unique_ptr<grpc::Server> server_;

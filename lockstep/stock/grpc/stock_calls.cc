@@ -9,10 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/gzip_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
-#include "google/protobuf/wire_format_lite.h"
 #include "grpc/grpc_security_constants.h"
 #include "grpcpp/impl/codegen/server_callback_handlers.h"
 #include "grpcpp/impl/rpc_service_method.h"
@@ -20,14 +18,19 @@
 #include "lockstep/base/limits.h"
 #include "lockstep/base/mutex.h"
 #include "lockstep/platform/runtime/secure_layer.h"
+#include "lockstep/stock/wire/bounded_decode.h"
 
 namespace lockstep::net {
 namespace {
 
 using wire::stock::Decoded;
+using wire::stock::DecodeRequest;
+using wire::stock::DecodeWhole;
 using wire::stock::EncodedAnswer;
 using wire::stock::EncodedError;
 using wire::stock::Family;
+using wire::stock::RequestBytesMax;
+using wire::stock::TooBig;
 
 // A client's deadline is wall time to gRPC; what counts is how long is left.
 Time MonotonicDeadline(const grpc::CallbackServerContext& context) {
@@ -62,48 +65,10 @@ bool IsGzip(grpc::ProtoBufferReader& bytes) {
   return is_gzip;
 }
 
-// What one message may have, compressed or not: values come by one call only, and lists of members
-// by these.
-constexpr size_t kListBytesMax = size_t{2} << 20;
-constexpr size_t kOtherBytesMax = size_t{1} << 20;
-// Fewer bytes than this hold no list that costs much.
-constexpr size_t kShortBytes = size_t{64} << 10;
-static_assert(kShortBytes < kOtherBytesMax && kOtherBytesMax < kListBytesMax);
-static_assert(kListBytesMax < kMessageBytesMax);
-// Fields of a message beside its longest list.
-constexpr size_t kOtherFieldsMax = 64;
-
-size_t BytesMax(std::string_view method) {
-  if (method == "InsertKeyValue") return kMessageBytesMax;
-  const bool lists = method == "Barrier" || method == "GetAliveTasks" || method == "GetTaskState";
-  return lists ? kListBytesMax : kOtherBytesMax;
-}
-
-Decoded TooBig(std::string_view method, size_t most) {
-  return {coord::MakeError(
-              absl::StatusCode::kResourceExhausted, coord::Reason::kLimitExceeded,
-              absl::StrFormat("%s: the message has more than %d bytes, or would once decompressed "
-                              "(message_bytes_max of this call). Nothing was changed.",
-                              std::string(method), most)),
-          nullptr};
-}
-
 Decoded Broken(std::string_view method, std::string_view what) {
   return {coord::MakeError(absl::StatusCode::kInvalidArgument, coord::Reason::kInvalidArgument,
                            absl::StrCat(std::string(method), ": ", std::string(what))),
           nullptr};
-}
-
-// Before a long message becomes objects, of which an empty one costs thirty times its bytes.
-bool HasTooManyFields(const std::string& bytes) {
-  google::protobuf::io::CodedInputStream fields(reinterpret_cast<const uint8_t*>(bytes.data()),
-                                                static_cast<int>(bytes.size()));
-  size_t count = 0;
-  while (const uint32_t tag = fields.ReadTag()) {
-    if (++count > static_cast<size_t>(kMembersMax) + kOtherFieldsMax) return true;
-    if (!google::protobuf::internal::WireFormatLite::SkipField(&fields, tag)) return false;
-  }
-  return false;
 }
 
 // What gRPC and we hold for a call, about; and messages that find room before they are read.
@@ -183,49 +148,23 @@ Decoded DecodeStream(const Family& family, size_t method,
   return decoded;
 }
 
-// Long lists, and whatever they are compressed from, are looked at before they become objects.
-Decoded DecodeWhole(const Family& family, size_t method,
-                    google::protobuf::io::ZeroCopyInputStream* from,
-                    wire::stock::CallContext about) {
-  const std::string_view name = family.methods()[method];
-  const size_t most = BytesMax(name);
-  std::string whole;
-  const void* piece = nullptr;
-  for (int size = 0; from->Next(&piece, &size);) {
-    if (static_cast<size_t>(size) > most - whole.size()) return TooBig(name, most);
-    whole.append(static_cast<const char*>(piece), static_cast<size_t>(size));
-  }
-  if (HasTooManyFields(whole)) {
-    return {coord::MakeError(absl::StatusCode::kResourceExhausted, coord::Reason::kLimitExceeded,
-                             absl::StrFormat("%s: the message lists more than the %d that a job "
-                                             "can have (members_max). Nothing was changed.",
-                                             std::string(name), kMembersMax)),
-            nullptr};
-  }
-  google::protobuf::io::ArrayInputStream array(whole.data(), static_cast<int>(whole.size()));
-  return family.Decode(method, &array, std::move(about));
-}
-
 // `*counted`: what it became beyond its own bytes, which stays in the inbox's share.
 Decoded Decode(const Family& family, size_t method, const grpc::ByteBuffer& request,
                wire::stock::CallContext about, StockInbox& to, size_t* counted) {
   const std::string_view name = family.methods()[method];
-  const size_t most = BytesMax(name);
+  const size_t most = RequestBytesMax(name);
   if (request.Length() > most) return TooBig(name, most);
-  const bool is_value = most == kMessageBytesMax;
   // The reader takes the buffer's slices without changing the buffer, but wants it mutable.
   grpc::ProtoBufferReader bytes(const_cast<grpc::ByteBuffer*>(&request));
   if (!IsGzip(bytes)) {
-    if (is_value || request.Length() <= kShortBytes) {
-      return family.Decode(method, &bytes, std::move(about));
-    }
-    return DecodeWhole(family, method, &bytes, std::move(about));
+    return DecodeRequest(family, method, &bytes, request.Length(), std::move(about));
   }
   using google::protobuf::io::GzipInputStream;
   GzipInputStream inflated(&bytes, GzipInputStream::GZIP);
   CountedInput input(inflated, to);
-  Decoded decoded = is_value ? DecodeStream(family, method, &input, std::move(about))
-                             : DecodeWhole(family, method, &input, std::move(about));
+  Decoded decoded = most == kMessageBytesMax
+                        ? DecodeStream(family, method, &input, std::move(about))
+                        : DecodeWhole(family, method, &input, std::move(about));
   *counted = input.Settle(std::holds_alternative<coord::Event>(decoded.event));
   if (input.refused()) return NoRoom(to, 2 * input.read());
   if (input.read() > most) return decoded;  // its error; what follows was not looked at

@@ -1,14 +1,15 @@
 #include "lockstep/stock/grpc/stock_listener.h"
 
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <optional>
 #include <string>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include "grpcpp/server_builder.h"
 #include "lockstep/base/check.h"
+#include "lockstep/stock/grpc/families.h"
+#include "lockstep/stock/grpc/peer_name.h"
 #include "lockstep/stock/grpc/stock_calls.h"
 
 namespace lockstep::net {
@@ -16,19 +17,6 @@ namespace {
 
 // A connection of gRPC with nothing under way, about.
 constexpr size_t kConnectionBytes = size_t{48} << 10;
-
-// As gRPC names the other end of a connection: "ipv4:127.0.0.1:40000".
-std::string PeerOf(int fd) {
-  asio::ip::tcp::endpoint peer;
-  socklen_t size = static_cast<socklen_t>(peer.capacity());
-  if (getpeername(fd, peer.data(), &size) != 0) return {};
-  asio::ip::address address = peer.address();
-  if (address.is_v6() && address.to_v6().is_v4_mapped()) {
-    address = asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6());
-  }
-  return absl::StrCat(address.is_v4() ? "ipv4:" : "ipv6:%5B", address.to_string(),
-                      address.is_v4() ? ":" : "%5D:", peer.port());
-}
 
 }  // namespace
 
@@ -47,7 +35,11 @@ StockListener::StockListener(runtime::Loop& loop, StockListenerOptions options, 
       inbox_(std::make_shared<StockInbox>(
           loop, options_.calls_max, [this] { Drain(); }, &call_share_, options_.member_of_uris)),
       calls_(options_.connections.connections_max),
-      server_(options_) {}
+      server_(options_) {
+  for (auto& family : MakeFamilies(options_.roles)) {
+    served_.push_back({.family = std::move(family), .service = nullptr});
+  }
+}
 
 StockListener::~StockListener() { inbox_->Close(); }
 
@@ -61,13 +53,27 @@ absl::Status StockListener::Listen(const runtime::Address& at) { return acceptor
 
 asio::ip::tcp::endpoint StockListener::address() const { return acceptor_.address(); }
 
+bool StockListener::StartServer() {
+  if (server_.started()) return true;
+  std::vector<std::string> names;
+  for (const Served& served : served_) names.emplace_back(served.family->service());
+  return server_.Start(
+      [this](grpc::ServerBuilder& builder) {
+        for (Served& served : served_) {
+          served.service = std::make_unique<StockService>(inbox_, *served.family);
+          builder.RegisterService(served.service.get());
+        }
+      },
+      names);
+}
+
 void StockListener::TakeConnection(int fd) {
-  if (!server_.Start(inbox_)) {
+  if (!StartServer()) {
     close(fd);
     return complain_("gRPC did not start a server; the connection is refused");
   }
   connection_share_.Set(connection_share_.bytes() + kConnectionBytes);
-  calls_.Connected(PeerOf(fd));  // before gRPC, from which calls may come at once
+  calls_.Connected(PeerName(fd));  // before gRPC, from which calls may come at once
   server_.Take(fd);
 }
 

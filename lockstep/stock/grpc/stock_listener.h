@@ -19,10 +19,12 @@
 #include "lockstep/stock/grpc/grpc_server.h"
 #include "lockstep/stock/grpc/open_calls.h"
 #include "lockstep/stock/grpc/stock_listener_options.h"
+#include "lockstep/stock/wire/family.h"
 
 namespace lockstep::net {
 
 class StockInbox;
+class StockService;
 
 // Turns every call into an event with a new call id, and every reply into that call's answer. A
 // call whose caller cancels, runs into its deadline or disconnects becomes a CallLeft at once.
@@ -73,6 +75,7 @@ class StockListener {
   // Hands on what is in the inbox, in as many turns as it needs.
   void Drain();
   void TakeConnection(int fd);
+  bool StartServer();
 
   runtime::Loop& loop_;
   const StockListenerOptions options_;
@@ -85,6 +88,11 @@ class StockListener {
   runtime::MemoryShare connection_share_;
   std::shared_ptr<StockInbox> inbox_;
   OpenCalls calls_;
+  struct Served {
+    std::unique_ptr<wire::stock::Family> family;
+    std::unique_ptr<StockService> service;
+  };
+  std::vector<Served> served_;
   GrpcServer server_;
 };
 

@@ -49,6 +49,8 @@ struct StockListenerOptions {
   // What gRPC may hold for connections and for messages that are on their way; beyond, it ends
   // calls and idle connections instead of the whole process: `grpc_memory_max`.
   size_t grpc_memory_max = size_t{4} << 30;
+  // gRPC decompresses messages: of callers that may as well end the process.
+  bool inflates = false;
   // From a connection to its first HTTP/2 settings; then it is closed.
   absl::Duration handshake_timeout = absl::Seconds(5);
   // Null: each listener has all of `grpc_memory_max`.
