@@ -3,7 +3,7 @@
 # LOCKSTEP_STORE_CODECS are the sources of lockstep_wire_native and lockstep_wire_store among it.
 set(LOCKSTEP_MESSAGES_DIR ${CMAKE_BINARY_DIR}/messages)
 set(LOCKSTEP_V1_PROTOS coordination node_group data data_service data_status job link preemption process
-                       rendezvous status)
+                       rendezvous status stock_call)
 set(LOCKSTEP_STORE_PROTOS data_records records torch_records)
 
 # Debian's Python, to which python3-protobuf adds google.protobuf. Isolated (-I): a build of the

@@ -45,22 +45,25 @@ JobHost::JobHost(runtime::Loop& loop, coord::CoordinatorOptions coordinator, Com
                  NativeListener& native, EventFeed& feed, Counters& counters,
                  runtime::MemoryAccount& memory, const StoreHostOptions& stores,
                  net::StockListenerOptions listener, size_t journal_queue_bytes_max)
-    : coordinator_(std::move(coordinator)),
+    : NativeJob(&stock_.passed_on),
+      coordinator_(std::move(coordinator)),
       counters_(counters),
-      listener_(
-          loop, WithJob(listener, options(), memory),
-          [this,
-           are_tasks = listener.callers_are_tasks || listener.tls.has_value()](coord::Event event) {
-            Handle(are_tasks ? AsTask(std::move(event)) : std::move(event));
-          },
-          [this] { return coordinator_.service_incarnation(); },
-          [this](std::string text) { spdlog::warn("job '{}': {}", name(), text); }),
+      stock_{.listener = net::StockListener(
+                 loop, WithJob(listener, options(), memory),
+                 [this, are_tasks = listener.callers_are_tasks ||
+                                    listener.tls.has_value()](coord::Event event) {
+                   Handle(are_tasks ? AsTask(std::move(event)) : std::move(event));
+                 },
+                 [this] { return coordinator_.service_incarnation(); },
+                 [this](std::string text) { spdlog::warn("job '{}': {}", name(), text); }),
+             .passed_on = PassedStockCalls(options().roles, listener.connections.connections_max,
+                                           [this] { return coordinator_.service_incarnation(); })},
       stores_(loop, stores, commits, name(), size(), TellersOfStores(), &memory),
       memory_(memory, name()),
       outlet_(
           loop, name(),
           {.commits = commits,
-           .stock = listener_,
+           .stock = stock_.listener,
            .native = native,
            .feed = feed,
            .counters = counters},
@@ -115,7 +118,7 @@ StackQuestions::Job JobHost::AskedOfJob() const {
           .service = [this] { return coordinator_.service_incarnation(); }};
 }
 
-absl::Status JobHost::Listen(const runtime::Address& at) { return listener_.Listen(at); }
+absl::Status JobHost::Listen(const runtime::Address& at) { return stock_.listener.Listen(at); }
 
 wire::store::Job JobHost::saved() const {
   const coord::CoordinatorOptions& is = options();
@@ -124,8 +127,8 @@ wire::store::Job JobHost::saved() const {
           .roles = is.roles,
           .recoverable = is.recoverable,
           .temporary = life_.temporary,
-          .host = listener_.address().address().to_string(),
-          .port = listener_.address().port(),
+          .host = stock_.listener.address().address().to_string(),
+          .port = stock_.listener.address().port(),
           .incarnation_seed = is.incarnation_seed};
 }
 
@@ -161,10 +164,10 @@ void JobHost::AskForStacks(StackQuestions::Cause cause) {
   });
 }
 
-std::string JobHost::grpc_address() const { return runtime::ToString(listener_.address()); }
+std::string JobHost::grpc_address() const { return runtime::ToString(stock_.listener.address()); }
 
 void JobHost::Stop() {
-  listener_.StopAccepting();
+  stock_.listener.StopAccepting();
   stores_.Stop();
   outlet_.Forget();
   Handle(coord::Stop{});
@@ -172,6 +175,6 @@ void JobHost::Stop() {
   delayed_.TakeUpAll();
 }
 
-void JobHost::Shutdown() { listener_.Shutdown(); }
+void JobHost::Shutdown() { stock_.listener.Shutdown(); }
 
 }  // namespace lockstep::server

@@ -23,6 +23,7 @@
 #include "lockstep/server/job_outlet.h"
 #include "lockstep/server/member_views.h"
 #include "lockstep/server/native_listener.h"
+#include "lockstep/server/passed_stock_calls.h"
 #include "lockstep/server/stack_questions.h"
 #include "lockstep/server/store_host.h"
 #include "lockstep/server/writes_awaiting_disk.h"
@@ -61,11 +62,11 @@ class JobHost final : public NativeJob {
   // After `Listen`: takes a port of the same host for torch's clients. An error: there is none, or
   // not the one that its clients know.
   absl::Status ListenForTorch() {
-    return stores_.Listen(listener_.address().address().to_string());
+    return stores_.Listen(stock_.listener.address().address().to_string());
   }
   // After `Listen`: connections are taken from now on.
   void Start() {
-    listener_.Start();
+    stock_.listener.Start();
     stores_.Start();
   }
 
@@ -102,7 +103,7 @@ class JobHost final : public NativeJob {
   }
 
   // Of JAX and TensorFlow, open now.
-  size_t CountStockConnections() { return listener_.CountConnections(); }
+  size_t CountStockConnections() { return stock_.listener.CountConnections(); }
 
   JobLife& life() { return life_; }
 
@@ -118,7 +119,7 @@ class JobHost final : public NativeJob {
   // run: so not on the loop.
   void Shutdown();
   // A stock client was here: `Shutdown` waits for gRPC, and is not for the loop.
-  bool shutdown_blocks() const { return listener_.anyone_came(); }
+  bool shutdown_blocks() const { return stock_.listener.anyone_came(); }
 
  private:
   // Gives the event to the machine and carries out what it says.
@@ -130,7 +131,11 @@ class JobHost final : public NativeJob {
 
   coord::Coordinator coordinator_;
   Counters& counters_;
-  net::StockListener listener_;
+  // How stock clients reach the job: by gRPC, or through the agents of their hosts.
+  struct {
+    net::StockListener listener;
+    PassedStockCalls passed_on;
+  } stock_;
   StoreHost stores_;
   JobMemory memory_;
   JobOutlet outlet_;

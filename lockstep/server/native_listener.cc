@@ -17,6 +17,8 @@ namespace {
 
 using wire::native::KindOf;
 using wire::native::OpenSession;
+using wire::native::StockCall;
+using wire::native::StockCallReply;
 using wire::native::WithReason;
 
 // Others open no sessions.
@@ -42,6 +44,15 @@ absl::Status SecondSession() {
                     "invalid_argument");
 }
 
+void Send(const StockCallReply& reply, link::Responder& responder) {
+  responder.Send({.failed = false, .bytes = wire::native::Encode(reply), .shared = nullptr});
+}
+
+absl::Status NoStockClients() {
+  return WithReason(absl::UnavailableError("this job has no service for stock clients"),
+                    "no_stock_service");
+}
+
 absl::Status NoNumber() {
   return WithReason(absl::InvalidArgumentError("request numbers of a session start at 1"),
                     "invalid_argument");
@@ -51,13 +62,11 @@ absl::Status NoNumber() {
 
 void NativeListener::Take(link::Request request, link::Responder responder) {
   if (request.kind == KindOf<OpenSession>::kKind) return Open(request, std::move(responder));
-  const auto speaker = speakers_.find(request.link);
-  if (speaker == speakers_.end()) return responder.Fail(NoSession());
-  if (speaker->second.job == nullptr) return responder.Fail(speaker->second.why);
-  if (request.id == 0) return responder.Fail(NoNumber());
+  const Speaker* const speaker = SpeakerOf(request, responder);
+  if (speaker == nullptr) return;
   const CallId call = NextCall();
   const wire::native::RequestContext from = {.caller = {.call = call,
-                                                        .session = speaker->second.session,
+                                                        .session = speaker->session,
                                                         .number = request.id,
                                                         .standing = StandingOf(request.rights.role),
                                                         .bound = request.rights.member},
@@ -66,6 +75,44 @@ void NativeListener::Take(link::Request request, link::Responder responder) {
   auto event = wire::native::ToEvent(request.kind, request.payload, from);
   if (!event.ok()) return responder.Fail(event.status());
   Begin(request.link, call, *std::move(event), std::move(responder));
+}
+
+const NativeListener::Speaker* NativeListener::SpeakerOf(const link::Request& request,
+                                                         link::Responder& responder) const {
+  const auto found = speakers_.find(request.link);
+  absl::Status refusal;
+  if (found == speakers_.end()) {
+    refusal = NoSession();
+  } else if (found->second.job == nullptr) {
+    refusal = found->second.why;
+  } else if (request.id == 0) {
+    refusal = NoNumber();
+  }
+  if (refusal.ok()) return &found->second;
+  responder.Fail(std::move(refusal));
+  return nullptr;
+}
+
+void NativeListener::TakeStockCall(const link::Request& request, link::Responder responder) {
+  const Speaker* const speaker = SpeakerOf(request, responder);
+  if (speaker == nullptr) return;
+  const auto asked = wire::native::Decode<StockCall>(request.payload);
+  if (!asked.ok()) return responder.Fail(WithReason(asked.status(), "invalid_argument"));
+  StockCalls* const calls = speaker->job->stock_calls();
+  if (calls == nullptr) return responder.Fail(NoStockClients());
+  const CallId call = NextCall();
+  // Whatever the agent may do: it asks for a task.
+  const coord::Caller caller = {.call = call,
+                                .number = request.id,
+                                .standing = coord::Standing::kTask,
+                                .bound = request.rights.member,
+                                .agent = speaker->session};
+  // The agent counts its connections; its session is a secret.
+  std::string connection =
+      absl::StrCat(speaker->session.high, ":", speaker->session.low, ":", asked->connection);
+  auto begun = calls->Begin(*asked, caller, std::move(connection), std::string(request.peer));
+  if (const auto* reply = std::get_if<StockCallReply>(&begun)) return Send(*reply, responder);
+  Begin(request.link, call, std::get<coord::Event>(std::move(begun)), std::move(responder));
 }
 
 void NativeListener::Open(const link::Request& request, link::Responder responder) {
@@ -108,20 +155,27 @@ void NativeListener::Begin(link::LinkId link, CallId call, coord::Event&& event,
 void NativeListener::Answer(const std::vector<coord::Reply>& replies) {
   if (calls_.empty()) return;
   const Time now = runtime::MonotonicNow();
+  // Told when all is answered: that may bring about more answers.
+  std::vector<std::pair<NativeJob*, coord::CallLeft>> left;
   for (const coord::Reply& reply : replies) {
     std::optional<link::Responder> taken = Take(reply.call);
     if (!taken) continue;
     link::Responder responder = *std::move(taken);
+    if (responder.kind() == KindOf<StockCall>::kKind) {
+      Send(speakers_.at(responder.link()).job->stock_calls()->End(reply), responder);
+      continue;
+    }
     // A session that could not be opened, or is closed, leaves its link free for another.
     const bool opens = responder.kind() == KindOf<OpenSession>::kKind;
     if (BindsOrUnbinds(responder.kind()) && opens == (reply.error != nullptr)) {
-      Forget(responder.link());
+      Forget(responder.link(), left);
     }
     wire::native::EncodedReply encoded = encoder_.Encode(now, responder.kind(), reply);
     responder.Send({.failed = encoded.failed,
                     .bytes = std::move(encoded.bytes),
                     .shared = std::move(encoded.shared)});
   }
+  for (const auto& [job, call] : left) job->Handle(call);
 }
 
 std::optional<link::Responder> NativeListener::Take(CallId call) {
@@ -135,7 +189,8 @@ std::optional<link::Responder> NativeListener::Take(CallId call) {
 
 std::optional<wire::native::RequestKind> NativeListener::Asked(CallId call) const {
   const auto found = calls_.find(call);
-  return found == calls_.end() ? std::nullopt : std::optional(found->second.kind());
+  const bool own = found != calls_.end() && found->second.kind() != KindOf<StockCall>::kKind;
+  return own ? std::optional(found->second.kind()) : std::nullopt;
 }
 
 void NativeListener::AnswerEncoded(CallId call, std::shared_ptr<const std::string> bytes) {
@@ -157,6 +212,9 @@ void NativeListener::Cancelled(link::LinkId link, uint64_t id) {
   link::Responder responder = std::move(found->second);
   calls_.erase(found);
   speaker->second.open.erase(open);
+  if (responder.kind() == KindOf<StockCall>::kKind) {
+    speaker->second.job->stock_calls()->Left(call);
+  }
   responder.Fail(WithReason(absl::CancelledError("cancelled by the caller"), "cancelled"));
   speaker->second.job->Handle(coord::CallLeft{call});
 }
@@ -170,14 +228,22 @@ void NativeListener::Answered(link::LinkId link, uint64_t through) {
 
 void NativeListener::Ended(link::LinkId link, bool by_peer) { Part(link, /*silent=*/!by_peer); }
 
-std::vector<CallId> NativeListener::EndOpenCalls(Speaker& speaker, const absl::Status& why) {
-  std::vector<CallId> calls;
+std::vector<coord::CallLeft> NativeListener::EndOpenCalls(Speaker& speaker, const absl::Status& why,
+                                                          bool silent) {
+  std::vector<coord::CallLeft> calls;
   calls.reserve(speaker.open.size());
-  for (const auto& [number, call] : speaker.open) calls.push_back(call);
-  std::sort(calls.begin(), calls.end());
+  for (const auto& [number, call] : speaker.open) calls.push_back({.call = call});
+  std::sort(calls.begin(), calls.end(),
+            [](const auto& one, const auto& other) { return one.call < other.call; });
   speaker.open.clear();
-  for (const CallId call : calls) {
-    if (auto found = calls_.extract(call); !found.empty()) found.mapped().Fail(why);
+  for (coord::CallLeft& left : calls) {
+    auto found = calls_.extract(left.call);
+    LOCKSTEP_DCHECK(!found.empty());
+    if (found.mapped().kind() == KindOf<StockCall>::kKind) {
+      left.agent_away = silent;
+      speaker.job->stock_calls()->Left(left.call);
+    }
+    found.mapped().Fail(why);
   }
   return calls;
 }
@@ -187,19 +253,23 @@ bool NativeListener::Part(link::LinkId link, bool silent) {
   if (node.empty()) return false;
   Speaker& speaker = node.mapped();
   // All of them before the job hears of the first: it may answer another one at that.
-  const std::vector<CallId> calls =
-      EndOpenCalls(speaker, absl::UnavailableError("the session's link ended"));
+  const std::vector<coord::CallLeft> calls =
+      EndOpenCalls(speaker, absl::UnavailableError("the session's link ended"), silent);
   if (speaker.job == nullptr) return true;
   EraseSession(speaker.job, speaker.session);
-  for (const CallId call : calls) speaker.job->Handle(coord::CallLeft{call});
+  for (const coord::CallLeft& left : calls) speaker.job->Handle(left);
   speaker.job->Handle(coord::SessionBroke{.session = speaker.session, .silent = silent});
   return true;
 }
 
-void NativeListener::Forget(link::LinkId link) {
+void NativeListener::Forget(link::LinkId link,
+                            std::vector<std::pair<NativeJob*, coord::CallLeft>>& left) {
   const auto speaker = speakers_.find(link);
-  EndOpenCalls(speaker->second, NoSession());
-  EraseSession(speaker->second.job, speaker->second.session);
+  NativeJob* const job = speaker->second.job;
+  for (const coord::CallLeft& call : EndOpenCalls(speaker->second, NoSession())) {
+    left.emplace_back(job, call);
+  }
+  EraseSession(job, speaker->second.session);
   speakers_.erase(speaker);
 }
 

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -20,15 +21,36 @@
 #include "lockstep/platform/link/server.h"
 #include "lockstep/wire/native/coordination_messages.h"
 #include "lockstep/wire/native/from_answer.h"
+#include "lockstep/wire/native/stock_call_messages.h"
 
 namespace lockstep::server {
+
+// Reads the calls of a job's stock clients that agents pass on, and encodes their answers.
+class StockCalls {
+ public:
+  virtual ~StockCalls() = default;
+  // The event that the call means, asked by `caller`; or its answer: it means none. `connection`:
+  // the client's, by a name that no other has. `peer`: the agent's address.
+  virtual std::variant<coord::Event, wire::native::StockCallReply> Begin(
+      const wire::native::StockCall& call, const coord::Caller& caller, std::string connection,
+      std::string peer) = 0;
+  // Of a call that began, and has not ended or left.
+  virtual wire::native::StockCallReply End(const coord::Reply& reply) = 0;
+  virtual void Left(CallId call) = 0;
+};
 
 // A job as the listener sees it. Lives until `JobDeleted`.
 class NativeJob {
  public:
+  // `stock_calls`: which it owns; null: it has no stock clients.
+  explicit NativeJob(StockCalls* stock_calls = nullptr) : stock_calls_(stock_calls) {}
   virtual ~NativeJob() = default;
   // May call `NativeListener::Answer` at once.
   virtual void Handle(coord::Event event) = 0;
+  StockCalls* stock_calls() const { return stock_calls_; }
+
+ private:
+  StockCalls* const stock_calls_;
 };
 
 // Turns requests into events with new call ids, and replies into answers on the link that asked. A
@@ -52,6 +74,8 @@ class NativeListener {
 
   // Requests of wire::native::Route::kSession.
   void Take(link::Request request, link::Responder responder);
+  // Of wire::native::Route::kStock.
+  void TakeStockCall(const link::Request& request, link::Responder responder);
   // The call gets CANCELLED (cancelled), the job a CallLeft. Not of one that opens or closes a
   // session.
   void Cancelled(link::LinkId link, uint64_t id);
@@ -63,7 +87,7 @@ class NativeListener {
   // Replies to calls that have gone are dropped, as are those of other listeners.
   void Answer(const std::vector<coord::Reply>& replies);
 
-  // What the call asks for; nothing: it has gone, or is no native client's.
+  // What the call asks for; nothing: it has gone, or is no native client's own.
   std::optional<wire::native::RequestKind> Asked(CallId call) const;
   // With what was encoded of its reply.
   void AnswerEncoded(CallId call, std::shared_ptr<const std::string> bytes);
@@ -90,16 +114,21 @@ class NativeListener {
   void EraseSession(const NativeJob* job, SessionId session);
   using SessionKey = std::pair<const NativeJob*, SessionId>;
 
+  // Who the request's link speaks for; null: it cannot be asked, and was answered.
+  const Speaker* SpeakerOf(const link::Request& request, link::Responder& responder) const;
   void Open(const link::Request& request, link::Responder responder);
   // Hands the event to the job, with the call that waits for its answer.
   void Begin(link::LinkId link, CallId call, coord::Event&& event, link::Responder&& responder);
   // Ends the call: whoever gets the responder answers it. Nothing: it has gone.
   std::optional<link::Responder> Take(CallId call);
-  // Answers the calls that the link had open with `why` and forgets them; they are told in order.
-  std::vector<CallId> EndOpenCalls(Speaker& speaker, const absl::Status& why);
+  // Answers the calls that the link had open with `why` and forgets them. Returns what the job is
+  // to hear of them, in order. `silent`: as for `Ended`.
+  std::vector<coord::CallLeft> EndOpenCalls(Speaker& speaker, const absl::Status& why,
+                                            bool silent = false);
   // Tells the job that its session has no link any more. False: the link spoke for none.
   bool Part(link::LinkId link, bool silent);
-  void Forget(link::LinkId link);
+  // Its session is over, or was not opened. Appends what the job is to hear of open calls.
+  void Forget(link::LinkId link, std::vector<std::pair<NativeJob*, coord::CallLeft>>& left);
   CallId NextCall() { return CallId(++last_call_ | kNativeBit); }
 
   const OpenJob open_job_;

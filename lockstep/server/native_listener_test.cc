@@ -21,6 +21,7 @@ using link::Message;
 using link::testing::LoopThread;
 using link::testing::RawClient;
 using link::testing::Seen;
+using ::testing::_;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using wire::native::Encode;
@@ -29,12 +30,37 @@ namespace native = wire::native;
 
 constexpr SessionId kSession = {.high = 1, .low = 2};
 
+// Reads every call as a look at the key that its bytes name, but for an empty one.
+class FakeStockCalls final : public StockCalls {
+ public:
+  std::variant<coord::Event, native::StockCallReply> Begin(const native::StockCall& call,
+                                                           const coord::Caller& caller,
+                                                           std::string connection,
+                                                           std::string) override {
+    connections.Add(std::move(connection));
+    if (call.request.view.empty()) return native::StockCallReply{.code = 3, .message = "empty"};
+    return coord::GetKey{.caller = caller, .key = std::string(call.request.view)};
+  }
+  native::StockCallReply End(const coord::Reply& reply) override {
+    ended.Add(reply.call);
+    return {.answer = {"bytes"}};
+  }
+  void Left(CallId call) override { left.Add(call); }
+
+  Seen<std::string> connections;
+  Seen<CallId> ended;
+  Seen<CallId> left;
+};
+
 // A job that answers nothing by itself, and says what it is told.
 class FakeJob final : public NativeJob {
  public:
+  FakeJob() : NativeJob(&stock) {}
   void Handle(coord::Event event) override {
     std::visit([this](const auto& e) { Note(e); }, event);
   }
+
+  FakeStockCalls stock;
 
   Seen<std::string> seen;
   Seen<CallId> calls;
@@ -50,7 +76,7 @@ class FakeJob final : public NativeJob {
   void Note(const coord::CallLeft& e) {
     const std::vector<CallId> known = calls.WaitForCount(0);
     const auto call = std::find(known.begin(), known.end(), e.call);
-    seen.Add(absl::StrCat("left ", call - known.begin()));
+    seen.Add(absl::StrCat("left ", call - known.begin(), e.agent_away ? " with its agent" : ""));
     if (on_left) on_left();
   }
   template <class Event>
@@ -60,7 +86,9 @@ class FakeJob final : public NativeJob {
                                    : e.caller.standing == coord::Standing::kLauncher
                                        ? " as a launcher"
                                        : "";
-      seen.Add(absl::StrCat("request ", e.caller.number, " of ", e.caller.session.low, standing));
+      const bool passed_on = !e.caller.agent.none();
+      seen.Add(absl::StrCat("request ", e.caller.number, passed_on ? " passed on by " : " of ",
+                            passed_on ? e.caller.agent.low : e.caller.session.low, standing));
       calls.Add(e.caller.call);
     }
   }
@@ -82,7 +110,11 @@ class NativeListenerTest : public ::testing::Test {
       link::ServerEvents events{
           .request =
               [this](link::Request request, link::Responder responder) {
-                listener_->Take(std::move(request), std::move(responder));
+                if (request.kind == KindOf<native::StockCall>::kKind) {
+                  listener_->TakeStockCall(request, std::move(responder));
+                } else {
+                  listener_->Take(std::move(request), std::move(responder));
+                }
               },
           .cancelled = [this](link::LinkId link, uint64_t id) { listener_->Cancelled(link, id); },
           .answered = [this](link::LinkId link, uint64_t id) { listener_->Answered(link, id); },
@@ -155,6 +187,48 @@ TEST_F(NativeListenerTest, AnswersEachRequestOnItsLink) {
   const auto error = client->Expect<native::ErrorReply>(FrameType::kError);
   EXPECT_EQ(error.reason, "member_failed");
   EXPECT_THAT(SeenByJob(3), ElementsAre("open by raw", "request 1 of 2", "request 2 of 2"));
+}
+
+TEST_F(NativeListenerTest, PassesCallsOfStockClientsOnAndTheirAnswersBack) {
+  auto agent = ConnectAndOpen();
+  Ask(*agent, 1, native::StockCall{.method = "/s/Get", .request = {"a"}, .connection = 5});
+  Reply(1, coord::KeyRead());
+  EXPECT_EQ(agent->Expect<native::StockCallReply>(FrameType::kAnswer).answer.data, "bytes");
+  Ask(*agent, 2, native::StockCall{.method = "/s/Get", .connection = 6});
+  EXPECT_EQ(agent->Expect<native::StockCallReply>(FrameType::kAnswer).code, 3);
+  EXPECT_THAT(SeenByJob(2), ElementsAre("open by raw", "request 1 passed on by 2 as a task"));
+  const auto connections = job_.stock.connections.WaitForCount(2);
+  EXPECT_NE(connections[0], connections[1]);
+  EXPECT_TRUE(job_.stock.left.WaitForCount(0).empty());
+}
+
+TEST_F(NativeListenerTest, ACallerThatLeavesIsToldApartFromAnAgentThatIsAway) {
+  auto agent = ConnectAndOpen();
+  Ask(*agent, 1, native::StockCall{.method = "/s/Get", .request = {"a"}, .connection = 5});
+  Ask(*agent, 2, native::StockCall{.method = "/s/Get", .request = {"b"}, .connection = 5});
+  SeenByJob(3);
+  agent->Send(Message{.type = FrameType::kCancel, .id = 1});
+  EXPECT_EQ(agent->Expect<native::ErrorReply>(FrameType::kError).reason, "cancelled");
+  // It says nothing any more, until the server gives the link up.
+  EXPECT_THAT(SeenByJob(6), ElementsAre(_, _, _, "left 1", "left 2 with its agent", "fell silent"));
+  EXPECT_EQ(job_.stock.left.WaitForCount(2).size(), 2u);
+}
+
+TEST_F(NativeListenerTest, ALinkThatIsClosedEndsTheCallsOfItsAgent) {
+  auto agent = ConnectAndOpen();
+  Ask(*agent, 1, native::StockCall{.method = "/s/Get", .request = {"a"}, .connection = 5});
+  SeenByJob(2);
+  agent.reset();
+  EXPECT_THAT(SeenByJob(4), ElementsAre(_, _, "left 1", "broke"));
+}
+
+TEST_F(NativeListenerTest, ASessionThatIsClosedEndsTheCallsOfItsAgent) {
+  auto agent = ConnectAndOpen();
+  Ask(*agent, 1, native::StockCall{.method = "/s/Get", .request = {"a"}, .connection = 5});
+  Ask(*agent, 2, native::CloseSession{});
+  Reply(2, {});
+  EXPECT_THAT(SeenByJob(4), ElementsAre(_, _, _, "left 1"));
+  EXPECT_EQ(job_.stock.left.WaitForCount(1).size(), 1u);
 }
 
 TEST_F(NativeListenerTest, RefusesRequestsWithoutASession) {

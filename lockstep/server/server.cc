@@ -258,6 +258,8 @@ void Server::Hand(link::Request request, link::Responder responder,
       return node_groups_.Take(request, std::move(responder));
     case wire::native::Route::kSession:
       return native_.Take(std::move(request), std::move(responder));
+    case wire::native::Route::kStock:
+      return native_.TakeStockCall(request, std::move(responder));
     case wire::native::Route::kServer:
     case wire::native::Route::kWorker:
     case wire::native::Route::kUnspecified:

@@ -114,6 +114,7 @@ std::vector<Add> AllThatServerTakes() {
   Append(ServerRequests(), all);
   Append(LaunchersRequests(), all);
   Append(SessionRequests(), all);
+  Append(StockRequests(), all);
   Append(DispatcherRequests(), all);
   return all;
 }

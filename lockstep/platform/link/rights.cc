@@ -57,7 +57,8 @@ template <class Visit>
 bool VisitRequest(RequestKind kind, const Visit& visit) {
   return VisitOneOf(wire::native::ServerRequests(), kind, visit) ||
          VisitOneOf(wire::native::LaunchersRequests(), kind, visit) ||
-         VisitOneOf(wire::native::SessionRequests(), kind, visit);
+         VisitOneOf(wire::native::SessionRequests(), kind, visit) ||
+         VisitOneOf(wire::native::StockRequests(), kind, visit);
 }
 
 JobOrNone JobOf(RequestKind kind, std::string_view payload) {

@@ -63,6 +63,7 @@ std::vector<Asked> Everything() {
   Add(wire::native::ServerRequests(), all);
   Add(wire::native::LaunchersRequests(), all);
   Add(wire::native::SessionRequests(), all);
+  Add(wire::native::StockRequests(), all);
   Add(wire::native::DispatcherRequests(), all);
   Add(wire::native::WorkerRequests(), all);
   return all;
@@ -129,6 +130,7 @@ TEST(Rights, AreThese) {
             "SetKey: task launch operator\n"
             "ShareMemory: task launch operator\n"
             "StatusRequest(job): observe task launch worker operator\n"
+            "StockCall: launch operator\n"
             "TellNodeGroup(job): launch operator\n"
             "WatchEvents(job): observe task launch operator\n"
             "WatchJob: task launch operator\n"
@@ -151,7 +153,7 @@ TEST(Rights, OfOneJobAreOfNoOther) {
 }
 
 TEST(Rights, OfWhatThereIsNotAreTheOperatorsAlone) {
-  for (const RequestKind kind : {0u, 18u, 69u, 72u, 1'000'000u}) {
+  for (const RequestKind kind : {0u, 19u, 69u, 72u, 1'000'000u}) {
     for (const NamedRole& role : wire::native::kNamedRoles) {
       EXPECT_EQ(May(role.role, "", kind, ""), role.role == Role::kOperate) << kind;
     }

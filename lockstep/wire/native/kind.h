@@ -12,7 +12,7 @@ namespace lockstep::wire::native {
 using RequestKind = uint32_t;
 
 // Who answers a request: proto/lockstep/options.proto says what each means.
-enum class Route { kUnspecified, kServer, kLaunchers, kSession, kDispatcher, kWorker };
+enum class Route { kUnspecified, kServer, kLaunchers, kSession, kDispatcher, kWorker, kStock };
 
 // What a caller may be: proto/lockstep/options.proto says what each means.
 enum class Role { kUnspecified, kObserve, kTask, kLaunch, kWork, kOperate };
