@@ -1,6 +1,7 @@
 # `cmake --install BUILD --component client`: what a program needs that uses the C++ client. The
 # static libraries, the public headers, and how to find them: find_package(lockstep) and pkg-config.
-# The component `programs` is `lockstep` and, where it is built, `lockstep-server`.
+# The component `programs` is `lockstep` and, where they are built, `lockstep-server` and
+# `lockstep-agent`.
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
@@ -43,5 +44,6 @@ install(FILES ${CMAKE_BINARY_DIR}/package/lockstep.pc
 
 install(TARGETS lockstep RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT programs)
 if(LOCKSTEP_SERVER)
-  install(TARGETS lockstep-server RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT programs)
+  install(TARGETS lockstep-agent lockstep-server
+    RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT programs)
 endif()

@@ -68,6 +68,8 @@ WHAT_IT_IS = {
     "lockstep/client": "behind the public C++ API of `include/lockstep`: members, keys, sessions that "
                        "outlive links, data readers; what sources of notices report",
     "lockstep/server": "puts everything together; decides nothing about a protocol",
+    "lockstep/agent": "the agent of a host, `lockstep-agent`: passes calls of stock clients on to the "
+                      "server",
     "lockstep/cli": "the program `lockstep`, one file a subcommand; no gRPC, no libprotobuf",
     "lockstep/sim": "tests only: simulations of the machines",
     "lockstep/testing": "tests only: what tests of several folders share",
@@ -108,6 +110,8 @@ MAY_INCLUDE = {
     "lockstep/server": {"lockstep/coord", TORCH, DISPATCH, PLAN, NATIVE, STORE, JOURNAL, RUNTIME, LINK,
                         TLS, AUTH, "lockstep/observe", "lockstep/stock/grpc", TORCH + "/listener", CONFIG,
                         "lockstep/preempt", NODE_GROUP},
+    "lockstep/agent": {NATIVE, CONFIG, RUNTIME, TLS, "lockstep/client", "lockstep/stock/grpc",
+                       "lockstep/server"},
     "lockstep/cli": {NATIVE, CONFIG, WORKER, ENGINE, RUNTIME, LINK, TLS, AUTH, "lockstep/client",
                      "lockstep/observe", "lockstep/preempt", "lockstep/launch"},
     "lockstep/sim": {"lockstep/coord", DISPATCH, CONSUMER, "lockstep/rendezvous", "lockstep/client",
@@ -117,7 +121,8 @@ MAY_INCLUDE = {
 }
 # What only its tests may include, too: the dispatcher's are told through a consumer's machine, and TLS
 # is tried where it is used.
-TESTS_MAY_INCLUDE = {DISPATCH: {CONSUMER}, TLS: {LINK, NATIVE}, TRANSPORT: {TLS}}
+TESTS_MAY_INCLUDE = {DISPATCH: {CONSUMER}, TLS: {LINK, NATIVE}, TRANSPORT: {TLS},
+                     "lockstep/agent": {"lockstep/coord", STOCK}}
 
 # Decide only: no thread, clock, file, randomness, environment, wire format or socket.
 PURE = {"lockstep/base", "lockstep/coord", TORCH, PLAN, DISPATCH, CONSUMER, "lockstep/rendezvous",
@@ -152,7 +157,8 @@ PURE_BANS = DECIDES_ONLY_BANS + [
 WALL_CLOCK = (r'\babsl::Now\s*\(|\bsystem_clock\b|\bgettimeofday\b|\bCLOCK_REALTIME\b'
               r'|\btime\s*\(\s*(nullptr|NULL|0)\s*\)')
 MAY_WALL_CLOCK = {"lockstep/cli/bundle.cc", "lockstep/cli/events.cc",
-                  "lockstep/stock/grpc/stock_calls.cc", "lockstep/stock/grpc/grpc_server.cc",
+                  "lockstep/stock/grpc/agent_listener.cc", "lockstep/stock/grpc/stock_calls.cc",
+                  "lockstep/stock/grpc/grpc_server.cc",
                   "lockstep/preempt/watched_source.cc",
                   "lockstep/server/data_effect_gate.cc",
                   "lockstep/server/event_feed.cc", "lockstep/server/job_host.cc",
@@ -168,7 +174,7 @@ MAY_WALL_CLOCK = {"lockstep/cli/bundle.cc", "lockstep/cli/events.cc",
 # Where gRPC and libprotobuf may appear. Programs of users carry neither, so the client side does not.
 GRPC = r'#include\s*["<]grpc(pp)?/'
 PROTOBUF = r'#include\s*(["<]google/protobuf/|"[^"]*\.pb\.h")'
-MAY_GRPC = {"lockstep/stock/grpc", "lockstep/server"}
+MAY_GRPC = {"lockstep/stock/grpc", "lockstep/server", "lockstep/agent"}
 MAY_PROTOBUF = MAY_GRPC | {STOCK, XLA, TENSORFLOW}
 PROTOZERO = r'#include\s*["<]protozero/'
 MAY_PROTOZERO = {NATIVE}

@@ -209,7 +209,7 @@ def check(wheel, folder, demo):
     python = str(environment / "bin" / "python")
     record = Record(folder / "loaded")
     commands = {"a program that serves, joins, asks": [python, "-c", textwrap.dedent(PROGRAM)]}
-    for program in ("lockstep", "lockstep-server"):
+    for program in ("lockstep", "lockstep-agent", "lockstep-server"):
         commands[f"{program} --version"] = [str(environment / "bin" / program), "--version"]
     if demo:
         commands["the demo"] = [python, str(ROOT / "scripts" / "demo.py"), "--lockstep",

@@ -411,7 +411,7 @@ class Stage:
 
 
 MESSAGES = ["lockstep_messages"]  # what the lints and clang read, besides the sources
-PROGRAMS = ["lockstep", "lockstep-server", "lockstep_python"]
+PROGRAMS = ["lockstep", "lockstep-agent", "lockstep-server", "lockstep_python"]
 # Python's tests need only the programs, and leave a third of the processors idle: they come first, and
 # the C++ tests are compiled beside them.
 STAGES = [

@@ -174,7 +174,7 @@ setup_package() {
   local venv=$setup_root/build/venv site program
   site=$(echo "$venv"/lib/python3*/site-packages)
   [ ! -e "$site/lockstep.pth" ] || return 0
-  for program in lockstep lockstep-server; do
+  for program in lockstep lockstep-agent lockstep-server; do
     ln -sf "$setup_root/build/bin/$program" "$venv/bin/$program"
   done
   printf '%s\n' "$setup_root/build/release/python" >"$site/lockstep.pth"

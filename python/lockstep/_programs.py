@@ -33,6 +33,11 @@ def lockstep() -> NoReturn:
     _become("lockstep")
 
 
+def lockstep_agent() -> NoReturn:
+    """The console script `lockstep-agent`."""
+    _become("lockstep-agent")
+
+
 def lockstep_server() -> NoReturn:
     """The console script `lockstep-server`."""
     _become("lockstep-server")

@@ -1,0 +1,178 @@
+#include "lockstep/agent/agent.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "lockstep/agent/call_names.h"
+#include "lockstep/agent/heartbeat_answers.h"
+#include "lockstep/base/mutex.h"
+#include "lockstep/client/engine.h"
+#include "lockstep/client/typed.h"
+#include "lockstep/platform/runtime/dial.h"
+#include "lockstep/platform/runtime/loopback.h"
+#include "lockstep/stock/grpc/agent_listener.h"
+#include "lockstep/wire/native/codec.h"
+#include "lockstep/wire/native/error_reply.h"
+#include "lockstep/wire/native/stock_call_messages.h"
+
+namespace lockstep::agent {
+namespace {
+
+using client::CallType;
+using client::Engine;
+using net::AgentAnswer;
+using net::AgentCall;
+using wire::native::StockCall;
+using wire::native::StockCallReply;
+
+AgentAnswer ToAnswer(const absl::Status& failed) {
+  return {.code = failed.code(),
+          .message = std::string(failed.message()),
+          .details = "",
+          .reason = wire::native::ReasonOf(failed),
+          .bytes = ""};
+}
+
+AgentAnswer ToAnswer(Engine::Answer answer) {
+  if (!answer.ok()) return ToAnswer(answer.status());
+  auto reply = wire::native::Decode<StockCallReply>(*std::move(answer));
+  if (!reply.ok()) return ToAnswer(reply.status());
+  return {.code = static_cast<absl::StatusCode>(reply->code),
+          .message = std::move(reply->message),
+          .details = std::move(reply->details.data),
+          .reason = std::move(reply->reason),
+          .bytes = std::move(reply->answer.data)};
+}
+
+client::Request ToRequest(const AgentCall& call) {
+  const StockCall message = {
+      .method = call.method, .request = {.view = call.bytes}, .connection = call.connection};
+  return {.kind = wire::native::KindOf<StockCall>::kKind,
+          .type = TakesEffect(call.method) ? CallType::kEffect : CallType::kWatch,
+          .payload = wire::native::Encode(message),
+          .timeout_field = client::TimeoutField<StockCall>(),
+          .leave_server_a_margin = false,
+          .timeout = call.left,
+          .what = absl::StrCat("the call ", std::string(NameOf(call.method)))};
+}
+
+}  // namespace
+
+class Agent::Impl {
+ public:
+  Impl(runtime::Loop& loop, const AgentOptions& options, Events events)
+      : listener_(
+            loop, {.connections = {.allowed = options.allowed}, .inflates = true},
+            [this](AgentCall call, net::AgentListener::Answer answer) {
+              return Begin(std::move(call), std::move(answer));
+            },
+            std::move(events.complain)),
+        loop_(loop),
+        lost_(std::move(events.lost)) {}
+
+  absl::Status Open(const AgentOptions& options) {
+    // Nobody proves anything there but whose process it is, which the kernel knows of this host's.
+    if (!runtime::CheckLoopback(loop_.io(), options.listen, "--listen").ok()) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          runtime::ToString(options.listen),
+          " can be reached from other hosts, and an agent serves the processes of its own: listen "
+          "at a loopback address, such as 127.0.0.1:0"));
+    }
+    if (absl::Status status = listener_.Listen(options.listen); !status.ok()) return status;
+    engine_ = Engine::Start({.address = options.coordinator,
+                             .who = "lockstep agent",
+                             .machine = {.job = options.job, .grace = options.patience}});
+    const auto opened = engine_->Call({.type = CallType::kOpen,
+                                       .timeout = options.start_timeout,
+                                       .what = absl::StrCat("the server at ", engine_->server())},
+                                      nullptr);
+    if (!opened.ok()) return opened.status();
+    engine_->OnFailed([this](const absl::Status& why) { lost_(why); });
+    loop_.Post([this] { listener_.Start(); });
+    return absl::OkStatus();
+  }
+
+  // Nothing more begins; what is open is completed by the session's end, which gRPC waits for.
+  void Close() {
+    if (engine_ != nullptr) engine_->Close();
+    listener_.Shutdown();
+  }
+
+  std::string address() const { return runtime::ToString(listener_.address()); }
+
+ private:
+  std::function<void()> Begin(AgentCall call, net::AgentListener::Answer answer) {
+    if (NameOf(call.method) == "Heartbeat") return Beat(std::move(call), std::move(answer));
+    if (NameOf(call.method) == "RegisterTask") return Register(call, std::move(answer));
+    return PassOn(call, std::move(answer));
+  }
+
+  std::function<void()> PassOn(const AgentCall& call, net::AgentListener::Answer answer) {
+    const Pending pending = engine_->CallAsync(
+        ToRequest(call),
+        [answer = std::move(answer)](Engine::Answer from) { answer(ToAnswer(std::move(from))); });
+    return [pending] { pending.Cancel(); };
+  }
+
+  std::function<void()> Register(const AgentCall& call, net::AgentListener::Answer answer) {
+    return PassOn(call,
+                  [this, connection = call.connection, answer = std::move(answer)](AgentAnswer is) {
+                    if (is.code == absl::StatusCode::kOk) {
+                      const MutexLock lock(mutex_);
+                      heartbeats_.Registered(connection, is.bytes);
+                    }
+                    answer(std::move(is));
+                  });
+  }
+
+  std::function<void()> Beat(AgentCall call, net::AgentListener::Answer answer) {
+    std::string message = absl::StrCat(call.method, " ", call.bytes);
+    AgentAnswer known;
+    bool pass_on = true;
+    bool answered = false;
+    {
+      const MutexLock lock(mutex_);
+      const HeartbeatAnswers::Reaction reaction = heartbeats_.Came(message, call.connection);
+      pass_on = reaction.pass_on;
+      answered = reaction.answer != nullptr;
+      if (answered) known.bytes = *reaction.answer;
+    }
+    // Its caller's patience is not ours.
+    if (answered) call.left = absl::InfiniteDuration();
+    auto told = [this, message = std::move(message), answered, answer](const AgentAnswer& is) {
+      {
+        const MutexLock lock(mutex_);
+        heartbeats_.Answered(message, is.code, is.bytes);
+      }
+      if (!answered) answer(is);
+    };
+    std::function<void()> leave;
+    if (pass_on) leave = PassOn(call, std::move(told));
+    if (!answered) return leave;
+    answer(std::move(known));
+    return nullptr;
+  }
+
+  std::shared_ptr<Engine> engine_;
+  Mutex mutex_;
+  HeartbeatAnswers heartbeats_ ABSL_GUARDED_BY(mutex_);
+  net::AgentListener listener_;
+  runtime::Loop& loop_;
+  const std::function<void(absl::Status)> lost_;
+};
+
+absl::StatusOr<std::unique_ptr<Agent>> Agent::Start(runtime::Loop& loop, AgentOptions options,
+                                                    Events events) {
+  auto impl = std::make_unique<Impl>(loop, options, std::move(events));
+  if (absl::Status status = impl->Open(options); !status.ok()) {
+    impl->Close();
+    return status;
+  }
+  return std::unique_ptr<Agent>(new Agent(std::move(impl)));
+}
+
+Agent::Agent(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Agent::~Agent() { impl_->Close(); }
+std::string Agent::address() const { return impl_->address(); }
+
+}  // namespace lockstep::agent

@@ -1,0 +1,68 @@
+// The agent of a host, for one job: stock clients call it as they would call the server, and it
+// passes their calls on in a session of its own, which outlives links and servers.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "lockstep/platform/runtime/address.h"
+#include "lockstep/platform/runtime/complaints.h"
+#include "lockstep/platform/runtime/loop.h"
+#include "lockstep/platform/runtime/peer_owner.h"
+
+namespace lockstep::agent {
+
+struct AgentOptions {
+  runtime::Address coordinator;
+  std::string job;
+  runtime::Address listen = {.host = "127.0.0.1", .port = 0};
+  // Whose processes may call.
+  runtime::AllowedPeers allowed = {};
+  // How long calls wait for a server that is away: `agent_patience`.
+  absl::Duration patience = absl::Minutes(10);
+  // How long `Start` waits for the server.
+  absl::Duration start_timeout = absl::Seconds(20);
+};
+
+// Ends the protocol of stock clients and decides nothing else: each call is a numbered request of
+// one session, sent again when its link broke, and answered by the server once. A caller that
+// leaves is reported at once. While the server is away, calls wait and heartbeats are answered here
+// (HeartbeatAnswers).
+//
+// Threads: made and destroyed by one thread, not the loop's; calls come on gRPC's. Ownership:
+// `loop`, which must run, outlives it. Bounds: those of net::AgentListener and of a client session
+// (client_calls_max, client_call_bytes_max).
+class Agent {
+ public:
+  struct Events {
+    // Once, from any thread: the server was away for the whole patience, or has forgotten the
+    // session. Every call fails from then on.
+    std::function<void(absl::Status why)> lost;
+    runtime::Complain complain;  // for the log
+  };
+
+  // Listens and has opened its session. INVALID_ARGUMENT, NOT_FOUND (unknown_job),
+  // PERMISSION_DENIED (not_permitted: it takes a launch token), DEADLINE_EXCEEDED: no server within
+  // `start_timeout`; UNAVAILABLE: the address cannot be had; FAILED_PRECONDITION: other hosts can
+  // reach it.
+  static absl::StatusOr<std::unique_ptr<Agent>> Start(runtime::Loop& loop, AgentOptions options,
+                                                      Events events);
+  // Ends the session: members whose calls are open are lost. Blocks until all calls are answered.
+  ~Agent();
+  Agent(const Agent&) = delete;
+  Agent& operator=(const Agent&) = delete;
+
+  // HOST:PORT for stock clients.
+  std::string address() const;
+
+ private:
+  class Impl;
+  explicit Agent(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace lockstep::agent

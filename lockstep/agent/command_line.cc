@@ -1,0 +1,109 @@
+#include "lockstep/agent/command_line.h"
+
+#include <sstream>
+#include <utility>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
+
+namespace lockstep::agent {
+namespace {
+
+constexpr int kWrongOptions = 2;
+
+absl::Status Named(const char* option, const absl::Status& status) {
+  return absl::Status(status.code(), absl::StrCat(option, ": ", std::string(status.message())));
+}
+
+// Like all commands that talk to a server; what names them to the agent alone wins.
+void DefaultToCommon(DeclaredAgent& given, const config::OptionTable::Variables& variables) {
+  const auto take = [&](const char* name, std::string& into) {
+    if (const char* is = variables(name); is != nullptr && *is != '\0') into = is;
+  };
+  take("LOCKSTEP_COORDINATOR", given.coordinator);
+  take("LOCKSTEP_JOB", given.job);
+}
+
+absl::Status Read(DeclaredAgent& given, ParsedCommand& command) {
+  AgentOptions& options = command.options;
+  options = given.options;
+  const auto join = runtime::ParseJoinString(given.coordinator);
+  if (!join.ok()) return Named("--coordinator", join.status());
+  auto coordinator = runtime::ParseAddress(given.coordinator);
+  if (!coordinator.ok()) return Named("--coordinator", coordinator.status());
+  options.coordinator = *std::move(coordinator);
+  options.job = given.job.empty() ? join->job : given.job;
+  if (options.job.empty()) {
+    return absl::InvalidArgumentError(
+        "no job is named: set --job or LOCKSTEP_JOB, or use a join string with a job");
+  }
+  auto listen = runtime::ParseAddress(given.listen);
+  if (!listen.ok()) return Named("--listen", listen.status());
+  options.listen = *std::move(listen);
+  auto allowed = runtime::ParseAllowedPeers(given.allow_uids);
+  if (!allowed.ok()) return Named("--allow-uid", allowed.status());
+  options.allowed = *std::move(allowed);
+  command.ready_file = given.ready_file;
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+DeclaredAgent::DeclaredAgent() : table("agent", "LOCKSTEP_AGENT_") {
+  table
+      .Text("coordinator", &coordinator, "ADDRESS",
+            "The server: HOST:PORT, or its join string (lockstep://HOST:PORT/JOB#sha256=...). "
+            "Without it, the agent uses LOCKSTEP_COORDINATOR.")
+      .Common();
+  table
+      .Text("job", &job, "JOB",
+            "The job of this host's processes. Without it, the agent uses LOCKSTEP_JOB or the job "
+            "in the join string.")
+      .Common();
+  table
+      .Text("listen", &listen, "HOST:PORT",
+            "Loopback address for stock clients: their JAX_COORDINATOR_ADDRESS. Port 0 picks a "
+            "free port.")
+      .Common();
+  table
+      .Duration("patience", &options.patience,
+                "Hold calls for this long while the server is away. After that, every call fails "
+                "and the agent exits.")
+      .Common();
+  table.Duration("start-timeout", &options.start_timeout,
+                 "On start, wait this long for the server.");
+  table.List("allow-uid", &allow_uids, "USER",
+             "Let this user of this host (name or number) call the agent. Root and the user who "
+             "runs the agent always can. any: everybody.");
+  table.Text("ready-file", &ready_file, "FILE",
+             "Write the addresses to FILE, as JSON, once the agent answers calls.");
+}
+
+std::variant<ParsedCommand, EndNow> ParseCommandLine(
+    int argc, const char* const* argv, const config::OptionTable::Variables& variables) {
+  DeclaredAgent declared;
+  DefaultToCommon(declared, variables);
+  CLI::App app(
+      "The Lockstep agent of a host: keeps the calls of its stock clients alive while the server "
+      "is away.",
+      "lockstep-agent");
+  app.set_version_flag("--version", "lockstep-agent " LOCKSTEP_VERSION);
+  declared.table.AddTo(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    std::ostringstream out;
+    std::ostringstream err;
+    const int code = app.exit(error, out, err);
+    return EndNow{.exit_code = code == 0 ? 0 : kWrongOptions,
+                  .text = code == 0 ? out.str() : "lockstep-agent: " + err.str()};
+  }
+  ParsedCommand command;
+  absl::Status status = declared.table.Resolve(variables);
+  if (status.ok()) status = Read(declared, command);
+  if (status.ok()) return command;
+  return EndNow{.exit_code = kWrongOptions,
+                .text = absl::StrCat("lockstep-agent: ", std::string(status.message()), "\n")};
+}
+
+}  // namespace lockstep::agent

@@ -1,0 +1,41 @@
+// The command line of `lockstep-agent`.
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "lockstep/agent/agent.h"
+#include "lockstep/platform/config/option_table.h"
+
+namespace lockstep::agent {
+
+// What the command line says, as texts; docs/cli.md has the table of it.
+struct DeclaredAgent {
+  DeclaredAgent();
+
+  std::string coordinator = "127.0.0.1:7070";
+  std::string job;
+  std::string listen = "127.0.0.1:0";
+  std::vector<std::string> allow_uids;
+  std::string ready_file;
+  AgentOptions options;
+  config::OptionTable table;
+};
+
+struct ParsedCommand {
+  AgentOptions options;
+  std::string ready_file;
+};
+
+// The program is to end now: help or version was asked for (0), or the options are wrong (2).
+struct EndNow {
+  int exit_code = 0;
+  std::string text;  // for stdout when the exit code is 0, else for stderr
+};
+
+// Also looks into `variables` and, when one is named, into a file of options.
+std::variant<ParsedCommand, EndNow> ParseCommandLine(
+    int argc, const char* const* argv, const config::OptionTable::Variables& variables);
+
+}  // namespace lockstep::agent

@@ -1,0 +1,85 @@
+// `lockstep-agent`, which `lockstep agent` and `lockstep run` execute. Exit codes: 0 told to end, 1
+// no server or no address, 2 wrong options, 3 the server was lost.
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "grpc/support/log.h"
+#include "lockstep/agent/agent.h"
+#include "lockstep/agent/command_line.h"
+#include "lockstep/platform/runtime/loop.h"
+#include "lockstep/platform/runtime/open_files.h"
+#include "lockstep/platform/runtime/standard_files.h"
+#include "lockstep/platform/runtime/stop_signals.h"
+#include "lockstep/platform/tls/calls.h"
+#include "lockstep/platform/tls/openssl.h"
+#include "lockstep/server/ready_file.h"
+
+namespace {
+
+constexpr int kFailed = 1;
+constexpr int kServerLost = 3;
+
+void Say(const std::string& text) { std::fprintf(stderr, "lockstep-agent: %s\n", text.c_str()); }
+
+int Serve(const lockstep::agent::ParsedCommand& command) {
+  using namespace lockstep;
+  runtime::Loop loop;
+  int exit_code = 0;
+  const runtime::StopSignals signals(loop, [&](int) { loop.Stop(); });
+  // The agent waits for its calls, and gRPC for the loop, on this thread.
+  std::thread runner([&] { loop.Run(); });
+  auto agent = agent::Agent::Start(loop, command.options,
+                                   {.lost =
+                                        [&](const absl::Status& why) {
+                                          Say(std::string(why.message()));
+                                          loop.Post([&] {
+                                            exit_code = kServerLost;
+                                            loop.Stop();
+                                          });
+                                        },
+                                    .complain = Say});
+  server::ReadyFile ready(command.ready_file);
+  absl::Status status = agent.status();
+  if (status.ok()) {
+    status = ready.Write(server::ReadyText(
+        {.listen = (*agent)->address(),
+         .join = "",
+         .pid = ::getpid(),
+         .jobs = {{command.options.job, {.grpc = (*agent)->address(), .store = ""}}}}));
+  }
+  if (status.ok()) {
+    std::printf("lockstep-agent: stock clients of job '%s' call %s\n", command.options.job.c_str(),
+                (*agent)->address().c_str());
+    std::fflush(stdout);
+  } else {
+    Say(std::string(status.message()));
+    exit_code = kFailed;
+    loop.Stop();
+  }
+  runner.join();
+  return exit_code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  lockstep::runtime::OpenStandardFiles();
+  auto parsed = lockstep::agent::ParseCommandLine(argc, argv, lockstep::config::Environment());
+  if (const auto* end = std::get_if<lockstep::agent::EndNow>(&parsed)) {
+    std::fputs(end->text.c_str(), end->exit_code == 0 ? stdout : stderr);
+    return end->exit_code;
+  }
+  gpr_set_log_verbosity(GPR_LOG_SEVERITY_ERROR);
+  if (!lockstep::runtime::RaiseOpenFilesLimit()) Say("the limit of open files stays");
+  std::signal(SIGPIPE, SIG_IGN);
+  lockstep::tls::InstallSecureCalls([] { return &lockstep::tls::LinkedOpenSsl(); });
+  return Serve(std::get<lockstep::agent::ParsedCommand>(parsed));
+}
