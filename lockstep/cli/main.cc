@@ -17,6 +17,9 @@ int main(int argc, char** argv) {
   if (argc >= 2 && std::strcmp(argv[1], "serve") == 0) {
     return cli::ExecuteServer("serve", {argv + 2, argv + argc});
   }
+  if (argc >= 2 && std::strcmp(argv[1], "agent") == 0) {
+    return cli::ExecuteAgent({argv + 2, argv + argc});
+  }
 
   tls::InstallSecureCalls([] { return &tls::LinkedOpenSsl(); });
   CLI::App app("Coordinates the processes of distributed training jobs.", "lockstep");
@@ -29,6 +32,7 @@ int main(int argc, char** argv) {
 
   cli::Invocation invocation{.out = std::cout, .err = std::cerr};
   cli::AddServe(app, invocation);
+  cli::AddAgent(app, invocation);
   cli::AddRun(app, from_dashes, invocation);
   cli::AddStatus(app, invocation);
   cli::AddWhy(app, invocation);

@@ -282,6 +282,11 @@ void DeclaredRun::DeclareServer() {
             "Name of the job. May be omitted if the server has only one.")
       .Common()
       .variable = "LOCKSTEP_JOB";
+  table
+      .Switch("agent", &options.agent,
+              "Start an agent for this host. JAX and TensorFlow processes call it instead of the "
+              "server, and survive a restart of the server (docs/agents.md). Needs --coordinator.")
+      .Common();
   config::Option& role =
       table.Text("role", &options.role, "NAME", "Name the processes ROLE/0, ROLE/1, and so on.");
   role.set = [this](const Texts& texts) -> absl::Status {

@@ -44,6 +44,7 @@ struct RunOptions {
   launch::Environment extra;
   bool encrypt_data = false;  // of members, what goes over the network between them
   bool show_server_log = false;
+  bool agent = false;
   bool no_stacks = false;
   std::vector<std::string> server_arguments;  // for the server that is started
   bool is_module = false;                     // the command is a Python module

@@ -134,6 +134,11 @@ absl::Status CheckOptions(const RunOptions& options, const launch::Nodes& nodes,
             ? ""
             : absl::StrCat(", for example on ", detected.coordinator_host)));
   }
+  if (options.agent && options.coordinator.empty()) {
+    return absl::InvalidArgumentError(
+        "--agent needs --coordinator: a server that is started for the run ends with it, and has "
+        "no restart to survive");
+  }
   const auto& redirects = options.routing.redirects;
   if (redirects && !redirects->none() && !options.routing.files) {
     return absl::InvalidArgumentError("--redirects needs --log-dir, the directory for the files");
@@ -241,6 +246,18 @@ absl::Status PlanOwnServer(const RunOptions& options, const launch::Environment&
   return absl::OkStatus();
 }
 
+absl::Status PlanAgent(const launch::Environment& environment, Plan& plan) {
+  const absl::StatusOr<std::string> program = launch::FindAgent();
+  if (!program.ok()) return program.status();
+  plan.agent = {.name = "lockstep-agent",
+                .label = "agent",
+                .command = {.path = *program, .arguments = {*program}},
+                .environment = environment,
+                .run_id = plan.launcher.environment.run_id,
+                .show_log = true};
+  return absl::OkStatus();
+}
+
 // The variables of a process that depend on which of these places it gets.
 std::vector<std::string> NotSettled(launch::RunEnvironment run,
                                     const std::vector<launch::Placement>& places) {
@@ -326,6 +343,9 @@ absl::StatusOr<Plan> MakePlan(const RunOptions& options, int& failure) {
                                   ? PlanOwnServer(options, environment, plan)
                                   : PlanForServer(options, plan, failure);
   if (!status.ok()) return status;
+  if (options.agent) {
+    if (absl::Status agent = PlanAgent(environment, plan); !agent.ok()) return agent;
+  }
   const int32_t size = launcher.supervisor.size;
   launcher.environment.placement = {.size = size, .local_size = size};
   SetAttempt(plan, 0, launcher.environment);

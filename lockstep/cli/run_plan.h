@@ -21,6 +21,7 @@ struct Plan {
   launch::LauncherOptions launcher;  // its address is not set when a server is to be started
   std::unique_ptr<RunNotices> notices;
   std::optional<launch::PrivateServerOptions> server;
+  std::optional<launch::PrivateServerOptions> agent;  // its command lacks the server's address
   launch::Nodes nodes;
   launch::Detected detected;
   std::string host;

@@ -21,6 +21,7 @@
 #include "absl/strings/str_join.h"
 #include "asio/posix/stream_descriptor.hpp"
 #include "lockstep/cli/job_lookup.h"
+#include "lockstep/cli/own_programs.h"
 #include "lockstep/cli/run_file.h"
 #include "lockstep/cli/run_notices.h"
 #include "lockstep/cli/run_outcome.h"
@@ -37,7 +38,6 @@
 #include "lockstep/launch/node_group_link.h"
 #include "lockstep/launch/orphans.h"
 #include "lockstep/launch/port_forwarder.h"
-#include "lockstep/launch/private_server.h"
 #include "lockstep/launch/python_hook.h"
 #include "lockstep/launch/result_file.h"
 #include "lockstep/launch/run_folder.h"
@@ -176,8 +176,9 @@ class Session : public launch::LaunchHost {
   }
   void Finished(int exit_code, const launch::RunResult& result) override;
 
-  void StartServer();
-  void StartProcesses(const launch::JobAddress& address);
+  void StartProcesses(absl::StatusOr<launch::JobAddress> address);
+  // `reached`: as stock clients on this host reach it.
+  void Start(absl::StatusOr<launch::JobAddress> reached);
   void StartNotices();
   // With other nodes: joins their group, and begins what that says.
   void JoinNodeGroup();
@@ -207,7 +208,7 @@ class Session : public launch::LaunchHost {
   launch::ExceptionPipe exceptions_;
   RunOutput output_;
   std::unique_ptr<link::Reporter> reporter_;
-  std::unique_ptr<launch::PrivateServer> server_;
+  OwnPrograms programs_;
   std::unique_ptr<launch::Launcher> launcher_;
   std::unique_ptr<launch::NodeGroupLink> node_group_;  // null: there are no other nodes
   // Of the node group's attempts, the last ones.
@@ -245,52 +246,42 @@ Session::Session(Plan plan, launch::Guardian& guardian, int signal_fd, const std
           },
           [this] {
             if (launcher_ != nullptr) launcher_->ResumeErrors();
-          }) {}
+          }),
+      programs_(loop_, guardian_,
+                {.ended =
+                     [this](const launch::ServerEnded& ended, const std::string& last_words) {
+                       if (exit_code_) return;
+                       launcher_->Handle(ended);
+                       Say(absl::StrCat(ended.what, " ended", last_words));
+                     },
+                 .log =
+                     [this](const std::string& line) {
+                       output_.WriteErrors(absl::StrCat(line, "\n"));
+                     }}) {}
 
 int Session::Run() {
   WaitForSignal();
   // From the loop, so that all that follows happens in it.
   loop_.Post([this] {
-    if (plan_.server) {
-      StartServer();
-    } else {
-      StartProcesses(plan_.launcher.environment.address);
-    }
+    if (!plan_.server) return StartProcesses(plan_.launcher.environment.address);
+    programs_.StartServer(*plan_.server, [this](absl::StatusOr<launch::JobAddress> address) {
+      if (!exit_code_) StartProcesses(std::move(address));
+    });
   });
   loop_.Run();
   calls_.Stop();
   // A server of our own has been stopped by now and wants no reports.
-  if (reporter_ != nullptr && server_ == nullptr) reporter_->Flush(kReportFlushTimeout);
+  if (reporter_ != nullptr && !programs_.has_server()) reporter_->Flush(kReportFlushTimeout);
   return *exit_code_;
 }
 
-void Session::StartServer() {
-  launch::PrivateServer::Callbacks callbacks;
-  callbacks.ready = [this](absl::StatusOr<launch::JobAddress> address) {
-    if (exit_code_) return;
-    if (address.ok()) {
-      StartProcesses(*address);
-      return;
-    }
+void Session::StartProcesses(absl::StatusOr<launch::JobAddress> address) {
+  if (!address.ok()) {
     Say(std::string(address.status().message()));
-    End(launch::kExitLockstepFailed);
-  };
-  callbacks.ended = [this](launch::ExitStatus ending) {
-    if (exit_code_) return;
-    launcher_->Handle(launch::ServerEnded{ending});
-    Say(absl::StrCat("lockstep-server ended", server_->LastWords()));
-  };
-  callbacks.log = [this, show = plan_.server->show_log](const std::string& line) {
-    if (show) output_.WriteErrors(absl::StrCat(line, "\n"));
-  };
-  server_ = std::make_unique<launch::PrivateServer>(loop_, guardian_, *plan_.server,
-                                                    std::move(callbacks));
-  server_->Start();
-}
-
-void Session::StartProcesses(const launch::JobAddress& address) {
+    return End(launch::kExitLockstepFailed);
+  }
   launch::JobAddress& known = plan_.launcher.environment.address;
-  known = address;
+  known = *std::move(address);
   auto forwarder = launch::PortForwarder::WhereNeeded(
       loop_, known, [this](const std::string& sentence) { Say(sentence); });
   if (!forwarder.ok()) {
@@ -298,6 +289,20 @@ void Session::StartProcesses(const launch::JobAddress& address) {
     return End(launch::kExitLockstepFailed);
   }
   forwarder_ = *std::move(forwarder);
+  if (!plan_.agent) return Start(known);
+  programs_.StartAgent(*plan_.agent, known, [this](absl::StatusOr<launch::JobAddress> by_agent) {
+    if (!exit_code_) Start(std::move(by_agent));
+  });
+}
+
+void Session::Start(absl::StatusOr<launch::JobAddress> reached) {
+  if (!reached.ok()) {
+    Say(std::string(reached.status().message()));
+    return End(launch::kExitLockstepFailed);
+  }
+  launch::JobAddress& address = plan_.launcher.environment.address;
+  address = *std::move(reached);
+  if (plan_.agent) Say(absl::StrCat("agent of this host: pid ", programs_.pid()));
   // Without it only `lockstep why` has to be told more.
   if (auto file = RunFile::Write(address.job, address.link); file.ok()) {
     run_file_.emplace(*std::move(file));
@@ -307,7 +312,7 @@ void Session::StartProcesses(const launch::JobAddress& address) {
                       address.job, plan_.launcher.supervisor.size,
                       plan_.launcher.supervisor.size == 1 ? "" : "es",
                       plan_.nodes.alone() ? "" : " on this node", address.link,
-                      server_ != nullptr ? " (started for this run)" : "", known.grpc));
+                      programs_.has_server() ? " (started for this run)" : "", address.grpc));
   if (LimitsThreads(plan_.launcher.environment)) {
     Say("OMP_NUM_THREADS is not set: each process gets 1, so that they do not compete for cores; "
         "set it to suit the program");
@@ -319,7 +324,7 @@ void Session::StartProcesses(const launch::JobAddress& address) {
       if (!exit_code_) Say(text);
     });
   };
-  if (server_ == nullptr) {
+  if (!programs_.has_server()) {
     options.lost = [this](std::string why) {
       loop_.Post([this, why = std::move(why)] {
         if (!exit_code_) launcher_->Handle(launch::ServerLost{why});
@@ -346,7 +351,7 @@ void Session::StartProcesses(const launch::JobAddress& address) {
         });
       });
   if (!plan_.nodes.alone()) return JoinNodeGroup();
-  if (server_ != nullptr) {
+  if (programs_.has_server()) {
     attempt_began_ = runtime::MonotonicNow();
     launcher_->Start();
     return StartNotices();
@@ -619,7 +624,7 @@ void Session::WaitForSignal() {
 void Session::ReapOrphans() {
   if (::getpid() != 1) return;
   launch::ReapOrphans([this](pid_t pid) {
-    return pid == guardian_.pid() || (server_ != nullptr && pid == server_->pid()) ||
+    return pid == guardian_.pid() || pid == programs_.pid() ||
            (launcher_ != nullptr && launcher_->Holds(pid));
   });
 }
@@ -647,11 +652,7 @@ void Session::EndNow() {
 
 void Session::End(int exit_code) {
   exit_code_ = exit_code;
-  if (server_ != nullptr) {
-    server_->Stop([this] { FlushOutput(); });
-  } else {
-    FlushOutput();
-  }
+  programs_.Stop([this] { FlushOutput(); });
 }
 
 void Session::FlushOutput() {
@@ -710,11 +711,13 @@ int RunJob(const RunOptions& options) {
       return launch::kExitUsage;
     }
   }
-  // Only a server of our own cannot do without it.
+  // Only a server or agent of our own cannot do without it.
   absl::StatusOr<std::string> made = launch::MakeRunFolder();
-  if (plan->server && !made.ok()) return Fail(launch::kExitLockstepFailed, made.status());
+  if ((plan->server || plan->agent) && !made.ok())
+    return Fail(launch::kExitLockstepFailed, made.status());
   const std::string folder = made.ok() ? *made : "";
   if (plan->server) plan->server->folder = folder;
+  if (plan->agent) plan->agent->folder = folder;
   if (!options.no_stacks && !folder.empty() && launch::WritePythonHook(folder, ::getpid()).ok()) {
     launch::AddPythonHook(folder, plan->launcher.environment);
   }
@@ -737,6 +740,7 @@ int RunJob(const RunOptions& options) {
   }
   plan->launcher.signals = signals;
   if (plan->server) plan->server->signals = signals;
+  if (plan->agent) plan->agent->signals = signals;
 
   // A server of our own ends with us, so that nobody is to be told.
   const launch::JobAddress& address = plan->launcher.environment.address;

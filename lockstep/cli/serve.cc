@@ -1,5 +1,5 @@
-// `lockstep serve`: the server is a program of its own, since it is linked to gRPC and this one
-// must not be.
+// `lockstep serve` and `lockstep agent`: programs of their own, since they are linked to gRPC and
+// this one must not be.
 #include <unistd.h>
 
 #include <cerrno>
@@ -13,6 +13,27 @@
 #include "lockstep/launch/find_program.h"
 
 namespace lockstep::cli {
+namespace {
+
+int Execute(const std::string& command, const absl::StatusOr<std::string>& program,
+            const std::vector<std::string>& arguments) {
+  if (!program.ok()) {
+    std::fprintf(stderr, "lockstep %s: %s\n", command.c_str(),
+                 std::string(program.status().message()).c_str());
+    return absl::IsNotFound(program.status()) ? launch::kExitNotFound : launch::kExitCannotExecute;
+  }
+  std::vector<std::string> words = {*program};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  ::execv(program->c_str(), pointers.data());
+  std::fprintf(stderr, "lockstep %s: cannot execute %s: %s\n", command.c_str(), program->c_str(),
+               std::strerror(errno));
+  return launch::kExitCannotExecute;
+}
+
+}  // namespace
 
 void AddServe(CLI::App& app, Invocation& invocation) {
   // For the table only: `main` calls ExecuteServer before anything is parsed, so that the server's
@@ -23,22 +44,19 @@ void AddServe(CLI::App& app, Invocation& invocation) {
   serve->callback([&invocation] { invocation.exit_code = launch::kExitUsage; });
 }
 
+void AddAgent(CLI::App& app, Invocation& invocation) {
+  CLI::App* const agent = app.add_subcommand(
+      "agent", "Run the agent of a host: executes lockstep-agent with the same arguments");
+  agent->prefix_command();
+  agent->callback([&invocation] { invocation.exit_code = launch::kExitUsage; });
+}
+
 int ExecuteServer(const std::string& command, const std::vector<std::string>& arguments) {
-  const absl::StatusOr<std::string> server = launch::FindServer();
-  if (!server.ok()) {
-    std::fprintf(stderr, "lockstep %s: %s\n", command.c_str(),
-                 std::string(server.status().message()).c_str());
-    return absl::IsNotFound(server.status()) ? launch::kExitNotFound : launch::kExitCannotExecute;
-  }
-  std::vector<std::string> words = {*server};
-  words.insert(words.end(), arguments.begin(), arguments.end());
-  std::vector<char*> pointers;
-  for (std::string& word : words) pointers.push_back(word.data());
-  pointers.push_back(nullptr);
-  ::execv(server->c_str(), pointers.data());
-  std::fprintf(stderr, "lockstep %s: cannot execute %s: %s\n", command.c_str(), server->c_str(),
-               std::strerror(errno));
-  return launch::kExitCannotExecute;
+  return Execute(command, launch::FindServer(), arguments);
+}
+
+int ExecuteAgent(const std::vector<std::string>& arguments) {
+  return Execute("agent", launch::FindAgent(), arguments);
 }
 
 }  // namespace lockstep::cli

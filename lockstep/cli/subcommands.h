@@ -12,6 +12,7 @@ namespace lockstep::cli {
 // Each adds itself to `app`. When the command line names it, it does its work while CLI11 parses
 // and leaves in the invocation what the program is to end with (docs/cli.md).
 void AddServe(CLI::App& app, Invocation& invocation);
+void AddAgent(CLI::App& app, Invocation& invocation);
 void AddStatus(CLI::App& app, Invocation& invocation);
 void AddWhy(CLI::App& app, Invocation& invocation);
 void AddBundle(CLI::App& app, Invocation& invocation);
@@ -36,5 +37,7 @@ void AddRun(CLI::App& app, const std::vector<std::string>& from_dashes, Invocati
 // `lockstep serve ARGUMENTS...`: becomes the server, with these arguments. Returns only when that
 // fails. `command`: as people typed it.
 int ExecuteServer(const std::string& command, const std::vector<std::string>& arguments);
+// `lockstep agent ARGUMENTS...`: likewise.
+int ExecuteAgent(const std::vector<std::string>& arguments);
 
 }  // namespace lockstep::cli

@@ -51,29 +51,39 @@ absl::StatusOr<std::string> FindProgram(const std::string& name, const std::stri
       name, is_path ? ": there is no such file" : ": there is no such command in PATH"));
 }
 
-absl::StatusOr<std::string> FindServer() {
+namespace {
+
+// `variable` names it, else it is beside this program, else in PATH.
+absl::StatusOr<std::string> FindOurs(const std::string& name, const char* variable) {
   const char* const path = std::getenv("PATH");
   const std::string path_variable = path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin";
-  if (const char* given = std::getenv("LOCKSTEP_SERVER"); given != nullptr && *given != '\0') {
+  if (const char* given = std::getenv(variable); given != nullptr && *given != '\0') {
     auto found = FindProgram(given, path_variable);
     if (found.ok()) return found;
-    return absl::Status(found.status().code(), absl::StrCat("LOCKSTEP_SERVER names a program that "
-                                                            "is not there: ",
-                                                            found.status().message()));
+    return absl::Status(found.status().code(),
+                        absl::StrCat(variable, " names a program that is not there: ",
+                                     std::string(found.status().message())));
   }
   char self[PATH_MAX];
   const ssize_t n = ::readlink("/proc/self/exe", self, sizeof self);
   if (n > 0) {
     const std::string program(self, static_cast<size_t>(n));
-    const std::string beside =
-        absl::StrCat(program.substr(0, program.rfind('/')), "/lockstep-server");
+    const std::string beside = absl::StrCat(program.substr(0, program.rfind('/')), "/", name);
     if (LookAt(beside) == Found::kProgram) return beside;
   }
-  auto found = FindProgram("lockstep-server", path_variable);
+  auto found = FindProgram(name, path_variable);
   if (found.ok()) return found;
-  return absl::NotFoundError(
-      "lockstep-server is neither beside this program nor in PATH; install it, or let "
-      "LOCKSTEP_SERVER name it");
+  return absl::NotFoundError(absl::StrCat(name,
+                                          " is neither beside this program nor in PATH; install "
+                                          "it, or let ",
+                                          variable, " name it"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> FindServer() { return FindOurs("lockstep-server", "LOCKSTEP_SERVER"); }
+absl::StatusOr<std::string> FindAgent() {
+  return FindOurs("lockstep-agent", "LOCKSTEP_AGENT_PROGRAM");
 }
 
 }  // namespace lockstep::launch

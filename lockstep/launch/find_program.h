@@ -14,5 +14,7 @@ absl::StatusOr<std::string> FindProgram(const std::string& name, const std::stri
 
 // `lockstep-server`: where LOCKSTEP_SERVER says, else beside this program, else in PATH.
 absl::StatusOr<std::string> FindServer();
+// `lockstep-agent`: where LOCKSTEP_AGENT_PROGRAM says, else likewise.
+absl::StatusOr<std::string> FindAgent();
 
 }  // namespace lockstep::launch

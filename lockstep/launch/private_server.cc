@@ -25,7 +25,7 @@ void PrivateServer::Start() {
   if (absl::Status status = StartProcess(); !status.ok()) return Answer(status);
   timer_.Arm(runtime::MonotonicNow() + options_.start_timeout, [this] {
     Answer(absl::DeadlineExceededError(
-        absl::StrCat("lockstep-server (pid ", process_->pid(), ") was not ready after ",
+        absl::StrCat(options_.name, " (pid ", process_->pid(), ") was not ready after ",
                      absl::FormatDuration(options_.start_timeout), LastWords())));
   });
 }
@@ -37,14 +37,14 @@ absl::Status PrivateServer::StartProcess() {
   Environment environment = options_.environment;
   std::string& run_ids = environment["LOCKSTEP_RUN_ID"];
   absl::StrAppend(&run_ids, run_ids.empty() ? "" : ":", options_.run_id);
-  auto process =
-      ServerProcess::Start(loop_, guardian_, command, Format(environment), options_.signals,
-                           {.log =
-                                [this](const std::string& line) {
-                                  log_.Add(line);
-                                  if (callbacks_.log) callbacks_.log(line);
-                                },
-                            .ended = [this](const ExitStatus& ending) { OnEnd(ending); }});
+  auto process = ServerProcess::Start(
+      loop_, guardian_, options_.label, command, Format(environment), options_.signals,
+      {.log =
+           [this](const std::string& line) {
+             log_.Add(line);
+             if (callbacks_.log) callbacks_.log(line);
+           },
+       .ended = [this](const ExitStatus& ending) { OnEnd(ending); }});
   if (!process.ok()) return process.status();
   process_ = *std::move(process);
   return absl::OkStatus();
@@ -61,7 +61,7 @@ void PrivateServer::OnEnd(const ExitStatus& ending) {
   const bool starting = std::holds_alternative<Starting>(state_);
   state_ = Ended{};
   if (starting) {
-    callbacks_.ready(absl::UnavailableError(absl::StrCat("lockstep-server (pid ", process_->pid(),
+    callbacks_.ready(absl::UnavailableError(absl::StrCat(options_.name, " (pid ", process_->pid(),
                                                          ") ", Describe(ending),
                                                          " before it was ready", LastWords())));
   } else if (callbacks_.ended) {

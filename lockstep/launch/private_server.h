@@ -1,4 +1,5 @@
-// The server that `lockstep run` starts for itself when it is given none.
+// A program that `lockstep run` starts for itself: the server when it is given none, or the agent
+// of its host.
 #pragma once
 
 #include <memory>
@@ -22,7 +23,9 @@ namespace lockstep::launch {
 inline constexpr size_t kServerLogLinesMax = 20;
 
 struct PrivateServerOptions {
-  Command command;  // of lockstep-server, but for the ready file
+  std::string name = "lockstep-server";  // in sentences
+  std::string label = "server";          // before the lines of its log
+  Command command;                       // but for the ready file
   std::string job;
   std::string folder;  // ours alone; the ready file is written there
   Environment environment;
@@ -34,14 +37,14 @@ struct PrivateServerOptions {
   absl::Duration stop_timeout = absl::Seconds(5);
 };
 
-// Starts the server, waits until it answers, and stops it.
+// Starts it, waits until it answers, and stops it.
 //
 // Threads: loop-confined. Destroy it when the loop has stopped. `loop` and `guardian` must outlive
 // it.
 class PrivateServer {
  public:
   struct Callbacks {
-    // Once: where the job is, or why there is no server, with its last words.
+    // Once: where the job is, or why nobody answers, with its last words.
     absl::AnyInvocable<void(absl::StatusOr<JobAddress>)> ready;
     // At most once, after `ready` with an address: it ended, not being told to.
     absl::AnyInvocable<void(ExitStatus)> ended;

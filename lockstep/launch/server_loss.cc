@@ -22,11 +22,10 @@ bool SpeaksOfConnections(std::string_view error) {
 
 }  // namespace
 
-void ServerLoss::End(Time now, const ExitStatus& ending) {
+void ServerLoss::End(Time now, const std::string& what, const ExitStatus& ending) {
   loss_ = {now, std::nullopt};
   ended_ = true;
-  text_ =
-      absl::StrCat("the coordinator's server ", Describe(ending), " although nobody asked it to");
+  text_ = absl::StrCat(what, " ", Describe(ending), " although nobody asked it to");
 }
 
 void ServerLoss::Lose(Time now, const std::string& why) {

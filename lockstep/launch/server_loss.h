@@ -22,8 +22,9 @@ class ServerLoss {
   ServerLoss(absl::Duration explains, absl::Duration survived)
       : explains_(explains), survived_(survived) {}
 
-  // The server of this run has ended, and will not come back.
-  void End(Time now, const ExitStatus& ending);
+  // The server of this run, or what stands between it and the processes, has ended and will not
+  // come back.
+  void End(Time now, const std::string& what, const ExitStatus& ending);
   // The link broke. Means nothing once the server has ended, as the next.
   void Lose(Time now, const std::string& why);
   // There is a link again: to the same server, or to its successor.

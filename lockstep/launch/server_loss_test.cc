@@ -36,7 +36,7 @@ TEST(ServerLoss, AnotherAttemptMayFindALinkAgainButNoServerThatEnded) {
   loss.Lose(kNow, "reset");
   loss.BeginAttempt();
   EXPECT_FALSE(loss.Explains(kNow, ""));
-  loss.End(kNow, {0, SIGKILL});
+  loss.End(kNow, "the coordinator's server", {0, SIGKILL});
   loss.Lose(kNow, "reset");
   loss.Find(kNow);
   loss.BeginAttempt();

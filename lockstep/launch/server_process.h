@@ -26,15 +26,15 @@ class ServerProcess {
  public:
   // On the loop.
   struct Callbacks {
-    // Each line that it writes, "[server] " before it.
+    // Each line that it writes, "[LABEL] " before it.
     std::function<void(const std::string&)> log;
     // Once, when it has ended; all that it wrote has gone to `log` by then.
     std::function<void(const ExitStatus&)> ended;
   };
 
-  // The errors of Process::Start.
+  // `label`: "server". The errors of Process::Start.
   static absl::StatusOr<std::unique_ptr<ServerProcess>> Start(
-      runtime::Loop& loop, Guardian& guardian, const Command& command,
+      runtime::Loop& loop, Guardian& guardian, const std::string& label, const Command& command,
       const std::vector<std::string>& environment, const InheritedSignals& signals,
       Callbacks callbacks);
   ServerProcess(const ServerProcess&) = delete;
@@ -48,8 +48,10 @@ class ServerProcess {
   void Signal(int signal) const { process_->Signal(signal); }
 
  private:
-  ServerProcess(runtime::Loop& loop, std::unique_ptr<Process> process, Callbacks callbacks);
-  std::unique_ptr<OutputPipe> LogFrom(runtime::Loop& loop, runtime::UniqueFd fd);
+  ServerProcess(runtime::Loop& loop, const std::string& label, std::unique_ptr<Process> process,
+                Callbacks callbacks);
+  std::unique_ptr<OutputPipe> LogFrom(runtime::Loop& loop, const std::string& label,
+                                      runtime::UniqueFd fd);
   void TakeEnd();
 
   const std::unique_ptr<Process> process_;

@@ -336,7 +336,7 @@ void Supervisor::PassOnNotices(Effects& out) {
 
 // Who does not need it any more may well succeed; the others fail by themselves.
 void Supervisor::On(Time now, const ServerEnded& event, Effects& out) {
-  server_.End(now, event.ending);
+  server_.End(now, event.what, event.ending);
   if (attempt_.processes.CountRunning() == 0) return;
   out.sentences.push_back(
       absl::StrCat(server_.text(), "; processes that need it fail, the others go on"));

@@ -50,9 +50,10 @@ struct OutputEnded {
 struct SignalReceived {
   int signal = 0;
 };
-// The server that `lockstep run` started ended although nobody asked it to.
+// The server that `lockstep run` started, or its agent, ended although nobody asked it to.
 struct ServerEnded {
   ExitStatus ending;
+  std::string what = "the coordinator's server";
 };
 // The link to a server of somebody else's broke. It may come back, and another attempt may find it.
 struct ServerLost {

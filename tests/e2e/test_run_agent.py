@@ -1,0 +1,158 @@
+"""`lockstep run --agent`: stock JAX programs outlive their server."""
+
+import json
+import os
+import re
+import signal
+import sys
+import time
+
+import pytest
+
+from commands import DEADLINE_S, LOCKSTEP, Command, Watched, clean_environment, run
+
+pytest.importorskip("jax")
+
+PYTHON = sys.executable
+ENVIRONMENT = clean_environment(JAX_PLATFORMS="cpu", JAX_CPU_COLLECTIVES_IMPLEMENTATION="gloo",
+                                LOCKSTEP_AGENT_START_TIMEOUT="60s")
+# Each step: a counter that must go up by one a process, a value from the other process, a barrier.
+STEPS = """
+import jax, sys
+jax.distributed.initialize(heartbeat_timeout_seconds=10)
+client = jax._src.distributed.global_state.client
+me, size = jax.process_index(), jax.process_count()
+for step in range(int(sys.argv[1])):
+    client.key_value_increment('count', 1)
+    client.key_value_set(f'step/{step}/{me}', str(me + step))
+    other = client.blocking_key_value_get(f'step/{step}/{(me + 1) % size}', 120_000)
+    assert int(other) == (me + 1) % size + step, other
+    client.wait_at_barrier(f'step-{step}', 120_000)
+    if me == 0: print('step', step, flush=True)
+count = client.key_value_increment('count', 0)
+client.wait_at_barrier('counted', 120_000)
+print('counted', count, flush=True)
+"""
+
+
+class Server:
+    """A server with state, which comes back where it was."""
+
+    def __init__(self, folder, *arguments):
+        self._folder = folder
+        self._arguments = arguments
+        self.address = "127.0.0.1:0"
+        self._command = None
+
+    def start(self):
+        ready = self._folder / "ready.json"
+        ready.unlink(missing_ok=True)
+        self._command = Command(LOCKSTEP, "serve", "--listen", self.address, "--state",
+                                self._folder / "state", "--ready-file", ready, *self._arguments)
+        deadline = time.monotonic() + DEADLINE_S
+        while not ready.exists():
+            assert time.monotonic() < deadline and self._command.process.poll() is None, self.text()
+            time.sleep(0.01)
+        self.address = json.loads(ready.read_text())["listen"]
+
+    def kill(self):
+        self._command.signal(signal.SIGKILL)
+        self._command.end()
+
+    def signal(self, number):
+        self._command.signal(number)
+
+    def text(self):
+        return self._command.text()
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self._command.__exit__()
+
+
+def steps(server, count, *arguments, processes=2):
+    return Command(LOCKSTEP, "run", "--agent", "--coordinator", server.address, "--job", "digits",
+                   "-n", processes, *arguments, "--", PYTHON, "-c", STEPS, count, env=ENVIRONMENT)
+
+
+def test_a_stock_job_outlives_kills_of_its_server(tmp_path):
+    count = 300
+    with Server(tmp_path, "--job", "digits=2") as server, steps(server, count) as job:
+        for kill in range(5):
+            job.wait_for(rf"step {kill * 50 + 20}$")
+            server.kill()
+            # Longer than a heartbeat's time, once.
+            time.sleep(12 if kill == 2 else 0.3)
+            server.start()
+        assert job.end() == 0, job.text()
+        counted = [int(m[1]) for m in job.wait_for(r"counted (\d+)", count=2)]
+        assert counted == [2 * count] * 2, "an increment was lost, or happened twice"
+
+
+def test_a_server_that_is_stopped_is_a_pause(tmp_path):
+    with Server(tmp_path, "--job", "digits=2") as server, steps(server, 40) as job:
+        job.wait_for(r"step 10$")
+        server.signal(signal.SIGSTOP)
+        time.sleep(12)
+        server.signal(signal.SIGCONT)
+        assert job.end() == 0, job.text()
+        assert {m[1] for m in job.wait_for(r"counted (\d+)", count=2)} == {"80"}
+
+
+def test_a_process_that_dies_is_named_at_once(tmp_path):
+    wait = STEPS + "\nprint('up', __import__('os').getpid(), flush=True)\n" \
+        "client.wait_at_barrier('never', 600_000)\n"
+    with Server(tmp_path, "--job", "digits=2") as server, \
+            Command(LOCKSTEP, "run", "--agent", "--coordinator", server.address, "--job", "digits",
+                    "-n", "2", "--", PYTHON, "-c", wait, "1", env=ENVIRONMENT) as job:
+        pids = {int(m[1]): int(m[2]) for m in job.wait_for(r"\[task/(\d)\] up (\d+)", count=2)}
+        os.kill(pids[1], signal.SIGKILL)
+        assert job.end() == 128 + signal.SIGKILL, job.text()
+        assert re.search(r"task/1 \(pid \d+\) was killed by SIGKILL after", job.text())
+        # Told by the coordinator, through the agent.
+        assert any(line.startswith("[task/0]") and "task/1" in line for line in job.lines), \
+            job.text()
+
+
+def test_the_agent_ends_with_its_run(tmp_path):
+    with Server(tmp_path, "--job", "digits=2") as server, steps(server, 3) as job:
+        agent = int(job.wait_for(r"agent of this host: pid (\d+)")[0][1])
+        watched = Watched(agent)
+        assert job.end() == 0, job.text()
+        assert watched.wait_gone()
+
+
+def test_an_agent_that_dies_ends_the_run_and_is_named(tmp_path):
+    with Server(tmp_path, "--job", "digits=2") as server, steps(server, 100_000) as job:
+        agent = int(job.wait_for(r"agent of this host: pid (\d+)")[0][1])
+        job.wait_for(r"step 5$")
+        os.kill(agent, signal.SIGKILL)
+        assert job.end() != 0
+        assert "the agent of this host was killed by SIGKILL although nobody asked it to" \
+            in job.text(), job.text()
+
+
+def test_an_agent_of_its_own_says_why_it_ends(tmp_path):
+    with Server(tmp_path, "--job", "digits=2") as server:
+        def agent(*arguments, job="digits"):
+            return Command(LOCKSTEP, "agent", "--coordinator", server.address, "--job", job,
+                           *arguments, env=ENVIRONMENT)
+
+        with agent("--listen", "0.0.0.0:0") as open_to_all:
+            assert open_to_all.end() == 1
+            assert "listen at a loopback address" in open_to_all.text()
+        with agent(job="other") as lost:
+            assert lost.end() == 1 and "no job 'other'" in lost.text()
+        with agent("--patience", "1s") as impatient:
+            impatient.wait_for(r"stock clients of job 'digits' call 127\.0\.0\.1:\d+")
+            server.kill()
+            assert impatient.end() == 3
+            assert "has been away for 1s" in impatient.text(), impatient.text()
+
+
+def test_a_private_server_needs_no_agent():
+    ended = run("--agent", "-n", "1", "--", "true")
+    assert ended.code == 2 and "--agent needs --coordinator" in ended.text(), ended.text()
