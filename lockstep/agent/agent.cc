@@ -88,7 +88,7 @@ class Agent::Impl {
                                       nullptr);
     if (!opened.ok()) return opened.status();
     engine_->OnFailed([this](const absl::Status& why) { lost_(why); });
-    loop_.Post([this] { listener_.Start(); });
+    listener_.Start();
     return absl::OkStatus();
   }
 

@@ -33,8 +33,8 @@ struct AgentOptions {
 // leaves is reported at once. While the server is away, calls wait and heartbeats are answered here
 // (HeartbeatAnswers).
 //
-// Threads: made and destroyed by one thread, not the loop's; calls come on gRPC's. Ownership:
-// `loop`, which must run, outlives it. Bounds: those of net::AgentListener and of a client session
+// Threads: made and destroyed while the loop does not run; calls come on gRPC's. Ownership: `loop`
+// outlives it. Bounds: those of net::AgentListener and of a client session
 // (client_calls_max, client_call_bytes_max).
 class Agent {
  public:
@@ -45,10 +45,10 @@ class Agent {
     runtime::Complain complain;  // for the log
   };
 
-  // Listens and has opened its session. INVALID_ARGUMENT, NOT_FOUND (unknown_job),
-  // PERMISSION_DENIED (not_permitted: it takes a launch token), DEADLINE_EXCEEDED: no server within
-  // `start_timeout`; UNAVAILABLE: the address cannot be had; FAILED_PRECONDITION: other hosts can
-  // reach it.
+  // Has the address and has opened its session; serves once the loop runs. INVALID_ARGUMENT,
+  // NOT_FOUND (unknown_job), PERMISSION_DENIED (not_permitted: it takes a launch token),
+  // DEADLINE_EXCEEDED: no server within `start_timeout`; UNAVAILABLE: the address cannot be had;
+  // FAILED_PRECONDITION: other hosts can reach it.
   static absl::StatusOr<std::unique_ptr<Agent>> Start(runtime::Loop& loop, AgentOptions options,
                                                       Events events);
   // Ends the session: members whose calls are open are lost. Blocks until all calls are answered.

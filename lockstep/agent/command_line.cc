@@ -1,6 +1,5 @@
 #include "lockstep/agent/command_line.h"
 
-#include <sstream>
 #include <utility>
 
 #include "CLI/CLI.hpp"
@@ -8,8 +7,6 @@
 
 namespace lockstep::agent {
 namespace {
-
-constexpr int kWrongOptions = 2;
 
 absl::Status Named(const char* option, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat(option, ": ", std::string(status.message())));
@@ -89,21 +86,12 @@ std::variant<ParsedCommand, EndNow> ParseCommandLine(
       "lockstep-agent");
   app.set_version_flag("--version", "lockstep-agent " LOCKSTEP_VERSION);
   declared.table.AddTo(app);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    std::ostringstream out;
-    std::ostringstream err;
-    const int code = app.exit(error, out, err);
-    return EndNow{.exit_code = code == 0 ? 0 : kWrongOptions,
-                  .text = code == 0 ? out.str() : "lockstep-agent: " + err.str()};
-  }
+  if (auto end = config::Parse(app, argc, argv)) return *std::move(end);
   ParsedCommand command;
   absl::Status status = declared.table.Resolve(variables);
   if (status.ok()) status = Read(declared, command);
   if (status.ok()) return command;
-  return EndNow{.exit_code = kWrongOptions,
-                .text = absl::StrCat("lockstep-agent: ", std::string(status.message()), "\n")};
+  return config::WrongOptions(app, status);
 }
 
 }  // namespace lockstep::agent

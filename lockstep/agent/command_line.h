@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lockstep/agent/agent.h"
+#include "lockstep/platform/config/end_now.h"
 #include "lockstep/platform/config/option_table.h"
 
 namespace lockstep::agent {
@@ -28,11 +29,7 @@ struct ParsedCommand {
   std::string ready_file;
 };
 
-// The program is to end now: help or version was asked for (0), or the options are wrong (2).
-struct EndNow {
-  int exit_code = 0;
-  std::string text;  // for stdout when the exit code is 0, else for stderr
-};
+using config::EndNow;
 
 // Also looks into `variables` and, when one is named, into a file of options.
 std::variant<ParsedCommand, EndNow> ParseCommandLine(

@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <memory>
 #include <string>
-#include <thread>
 #include <utility>
 #include <variant>
 
@@ -33,9 +32,6 @@ int Serve(const lockstep::agent::ParsedCommand& command) {
   using namespace lockstep;
   runtime::Loop loop;
   int exit_code = 0;
-  const runtime::StopSignals signals(loop, [&](int) { loop.Stop(); });
-  // The agent waits for its calls, and gRPC for the loop, on this thread.
-  std::thread runner([&] { loop.Run(); });
   auto agent = agent::Agent::Start(loop, command.options,
                                    {.lost =
                                         [&](const absl::Status& why) {
@@ -55,16 +51,15 @@ int Serve(const lockstep::agent::ParsedCommand& command) {
          .pid = ::getpid(),
          .jobs = {{command.options.job, {.grpc = (*agent)->address(), .store = ""}}}}));
   }
-  if (status.ok()) {
-    std::printf("lockstep-agent: stock clients of job '%s' call %s\n", command.options.job.c_str(),
-                (*agent)->address().c_str());
-    std::fflush(stdout);
-  } else {
+  if (!status.ok()) {
     Say(std::string(status.message()));
-    exit_code = kFailed;
-    loop.Stop();
+    return kFailed;
   }
-  runner.join();
+  std::printf("lockstep-agent: stock clients of job '%s' call %s\n", command.options.job.c_str(),
+              (*agent)->address().c_str());
+  std::fflush(stdout);
+  const runtime::StopSignals signals(loop, [&](int) { loop.Stop(); });
+  loop.Run();
   return exit_code;
 }
 

@@ -1,6 +1,8 @@
 #include "lockstep/cli/own_programs.h"
 
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "lockstep/base/check.h"

@@ -1,7 +1,6 @@
 #include "lockstep/server/command_line.h"
 
 #include <algorithm>
-#include <sstream>
 #include <utility>
 
 #include "CLI/CLI.hpp"
@@ -17,8 +16,6 @@
 
 namespace lockstep::server {
 namespace {
-
-constexpr int kWrongOptions = 2;
 
 // Stock clients send a heartbeat every half of their own time-out, which is 100 s unless their
 // program says otherwise, and is not on the wire.
@@ -286,22 +283,11 @@ std::variant<ParsedOptions, EndNow> ParseCommandLine(
       ->expected(0, 1)
       ->default_str("table")
       ->type_name("table|json");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    std::ostringstream out;
-    std::ostringstream err;
-    const int code = app.exit(error, out, err);
-    return EndNow{.exit_code = code == 0 ? 0 : kWrongOptions,
-                  .text = code == 0 ? out.str() : "lockstep-server: " + err.str()};
-  }
+  if (auto end = config::Parse(app, argc, argv)) return *std::move(end);
   ParsedOptions parsed;
   absl::Status status = declared.table.Resolve(variables);
   if (status.ok()) status = Read(declared, variables, parsed);
-  if (!status.ok()) {
-    return EndNow{.exit_code = kWrongOptions,
-                  .text = absl::StrCat("lockstep-server: ", std::string(status.message()), "\n")};
-  }
+  if (!status.ok()) return config::WrongOptions(app, status);
   if (!show.empty()) {
     return EndNow{.text = show == "json" ? config::ShowJson(declared.table)
                                          : config::ShowText(declared.table)};

@@ -6,16 +6,13 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "lockstep/platform/config/end_now.h"
 #include "lockstep/platform/config/option_table.h"
 #include "lockstep/server/options.h"
 
 namespace lockstep::server {
 
-// The program is to end now: help or version was asked for (0), or the options are wrong (2).
-struct EndNow {
-  int exit_code = 0;
-  std::string text;  // for stdout when the exit code is 0, else for stderr
-};
+using config::EndNow;
 
 // What was asked for, and warnings about it.
 struct ParsedOptions {

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import sys
 import time
@@ -151,6 +152,14 @@ def test_an_agent_of_its_own_says_why_it_ends(tmp_path):
             server.kill()
             assert impatient.end() == 3
             assert "has been away for 1s" in impatient.text(), impatient.text()
+        server.start()
+        with agent() as forgotten:
+            forgotten.wait_for(r"stock clients of job 'digits' call")
+            server.kill()
+            shutil.rmtree(tmp_path / "state")
+            server.start()
+            assert forgotten.end() == 3
+            assert "does not know this session any more" in forgotten.text(), forgotten.text()
 
 
 def test_a_private_server_needs_no_agent():

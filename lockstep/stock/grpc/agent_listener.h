@@ -38,8 +38,9 @@ struct AgentAnswer {
 };
 
 // Life: construct, Listen, Start, ... Shutdown, destroy. Shutdown is mandatory after Start.
-// Threads: loop-confined, but for `Shutdown`; calls begin on gRPC's threads. Bounds: calls_max and
-// what else StockListenerOptions say; one message a call, of at most kMessageBytesMax.
+// Threads: loop-confined, but for `Shutdown`; all may be called while the loop does not run; calls
+// begin on gRPC's threads. Bounds: those of StockListenerOptions; one message a call, of at most
+// kMessageBytesMax; names of connections, of which an address has one for each port.
 class AgentListener {
  public:
   // Of one call, at most once, from any thread; it may come before `begin` returns.
@@ -56,7 +57,6 @@ class AgentListener {
   absl::Status Listen(const runtime::Address& at) { return acceptor_.Listen(at); }
   asio::ip::tcp::endpoint address() const { return acceptor_.address(); }
   void Start() { acceptor_.Start(); }
-  void StopAccepting() { acceptor_.Stop(); }
   // Ends all connections once what was answered is out. Blocks for up to `drain_time`; not on the
   // loop. Each call must have been answered, or will be while this waits.
   void Shutdown() { server_.Shutdown(); }
