@@ -29,7 +29,7 @@ absl::Status ClosedStatus() {
 class Engine::Caller : public LoopDriver::Waiter {
  public:
   using Waiter::Waiter;
-  void Answered(Answer with) {
+  void Answered(Answer&& with) {
     answer = std::move(with);
     Wake();
   }
@@ -69,7 +69,7 @@ Engine::Answer Engine::Call(Request request, const Interrupted& interrupted,
   if (!here()) return Forked();
   const auto caller = std::make_shared<Caller>(shell_.loop());
   LoopDriver::Turn turn(shell_.loop(), *caller);
-  Done done = [caller](Answer answer) { caller->Answered(std::move(answer)); };
+  Done done = [caller](Answer&& answer) { caller->Answered(std::move(answer)); };
   const auto ticket = Submit(std::move(request), done, /*direct=*/true, turn.drives());
   if (!ticket.ok()) return ticket.status();
   if (turn.drives()) Drain();
@@ -92,13 +92,13 @@ Pending Engine::CallAsync(Request request, Done done) {
   return Pending();
 }
 
-absl::StatusOr<Ticket> Engine::Submit(Request request, Done& done, bool direct, bool on_loop) {
+absl::StatusOr<Ticket> Engine::Submit(Request&& request, Done& done, bool direct, bool on_loop) {
   const Time deadline = MonotonicNow() + request.timeout;
   const MutexLock lock(mutex_);
   if (closed_) return ClosedStatus();
   if (!direct) shell_.ExpectCallback();
   const Ticket ticket = ++last_ticket_;
-  queue_.push_back(Submission{.call = {.ticket = ticket,
+  queue_.submitted.push_back({.call = {.ticket = ticket,
                                        .kind = request.kind,
                                        .type = request.type,
                                        .payload = std::move(request.payload),
@@ -115,7 +115,7 @@ void Engine::Cancel(Ticket ticket) {
   if (!here()) return;
   const MutexLock lock(mutex_);
   if (closed_) return;
-  queue_.push_back(Cancellation{ticket});
+  queue_.cancelled.push_back(ticket);
   PostDrain();
 }
 
@@ -123,8 +123,9 @@ void Engine::Progress(int64_t step, std::string_view phase) {
   if (!here()) return;
   const MutexLock lock(mutex_);
   if (closed_) return;
-  if (!progress_) PostDrain();
-  ProgressNote& note = progress_ ? *progress_ : progress_.emplace();
+  std::optional<ProgressNote>& progress = queue_.progress;
+  if (!progress) PostDrain();
+  ProgressNote& note = progress ? *progress : progress.emplace();
   if (step >= 0) note.step = step;
   if (!phase.empty()) note.phase.assign(phase);
 }
@@ -174,31 +175,27 @@ void Engine::Close() {
 // --- The loop ---
 
 void Engine::Drain() {
-  std::vector<std::variant<Submission, Cancellation>> queue;
-  std::optional<ProgressNote> progress;
+  Queue queue;
   {
     const MutexLock lock(mutex_);
     posted_ = false;
-    queue.swap(queue_);
-    progress = std::exchange(progress_, std::nullopt);
+    std::swap(queue, queue_);
   }
   const Time now = MonotonicNow();
   SessionMachine::Effects effects;
-  for (auto& each : queue) {
-    if (const auto* cancellation = std::get_if<Cancellation>(&each)) {
-      machine_.Cancel(now, cancellation->ticket, effects);
-      continue;
-    }
-    auto& submission = std::get<Submission>(each);
-    LOCKSTEP_DCHECK(!waiting_.contains(submission.call.ticket));
-    waiting_[submission.call.ticket] = std::move(submission.waiting);
-    machine_.Submit(now, std::move(submission.call), effects);
+  for (auto& [call, waiting] : queue.submitted) {
+    LOCKSTEP_DCHECK(!waiting_.contains(call.ticket));
+    waiting_.try_emplace(call.ticket, std::move(waiting));
+    machine_.Submit(now, std::move(call), effects);
   }
-  if (progress) machine_.Progress(now, progress->step, progress->phase, effects);
+  for (const Ticket ticket : queue.cancelled) machine_.Cancel(now, ticket, effects);
+  if (const auto& progress = queue.progress) {
+    machine_.Progress(now, progress->step, progress->phase, effects);
+  }
   Carry(std::move(effects));
 }
 
-void Engine::Carry(SessionMachine::Effects effects) {
+void Engine::Carry(SessionMachine::Effects&& effects) {
   if (link_ != nullptr) {
     if (!effects.send.empty()) link_->SendNow(std::move(effects.send));
     if (effects.farewell) std::exchange(link_, nullptr)->Farewell();
@@ -240,14 +237,14 @@ void Engine::Dial() {
              });
            },
        .message =
-           [with_machine](link::Message message) {
+           [with_machine](link::Message&& message) {
              with_machine([&](Engine& self, auto& effects) {
                self.machine_.Take(MonotonicNow(), std::move(message), effects);
              });
            }});
 }
 
-void Engine::Finish(CompletedCall completed) {
+void Engine::Finish(CompletedCall&& completed) {
   auto node = waiting_.extract(completed.ticket);
   LOCKSTEP_CHECK(!node.empty());
   Waiting& waiting = node.mapped();

@@ -7,7 +7,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -53,7 +52,7 @@ struct ProgressNote {
 class Engine : public std::enable_shared_from_this<Engine> {
  public:
   using Answer = absl::StatusOr<std::string>;
-  using Done = absl::AnyInvocable<void(Answer)>;
+  using Done = absl::AnyInvocable<void(Answer&&)>;
 
   struct Options {
     runtime::Address address;
@@ -110,8 +109,11 @@ class Engine : public std::enable_shared_from_this<Engine> {
     client::Call call;
     Waiting waiting;
   };
-  struct Cancellation {
-    Ticket ticket = 0;
+  // What callers leave for the next `Drain`.
+  struct Queue {
+    std::vector<Submission> submitted;
+    std::vector<Ticket> cancelled;  // of calls that were submitted before
+    std::optional<ProgressNote> progress;
   };
   class Caller;
 
@@ -120,25 +122,24 @@ class Engine : public std::enable_shared_from_this<Engine> {
   Pending PendingOf(Ticket ticket);
   // `on_loop`: the caller does what follows on the loop (`Drain`) himself. Else `done` is only
   // taken when there is a ticket.
-  absl::StatusOr<Ticket> Submit(Request request, Done& done, bool direct, bool on_loop = false);
+  absl::StatusOr<Ticket> Submit(Request&& request, Done& done, bool direct, bool on_loop = false);
   void PostDrain() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // On the loop.
   void Drain();
-  void Carry(SessionMachine::Effects effects);
+  void Carry(SessionMachine::Effects&& effects);
   void Dial();
-  void Finish(CompletedCall completed);
+  void Finish(CompletedCall&& completed);
   void Fail(absl::Status why);
 
   const Options options_;
   ClientShell shell_;
 
   Mutex mutex_;
-  std::vector<std::variant<Submission, Cancellation>> queue_ ABSL_GUARDED_BY(mutex_);
+  Queue queue_ ABSL_GUARDED_BY(mutex_);
   bool posted_ ABSL_GUARDED_BY(mutex_) = false;  // `Drain` is on its way
   Ticket last_ticket_ ABSL_GUARDED_BY(mutex_) = 0;
-  bool closed_ ABSL_GUARDED_BY(mutex_) = false;                   // nothing more is taken
-  std::optional<ProgressNote> progress_ ABSL_GUARDED_BY(mutex_);  // for the next `Drain`
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;  // nothing more is taken
   FailureNotice failure_ ABSL_GUARDED_BY(mutex_);
 
   // The loop's.

@@ -45,9 +45,10 @@ int64_t ToWire(absl::Duration ttl) {
 Typed<KeyEntry> GetCall(std::string key, bool wait, absl::Duration timeout) {
   std::string what = wait ? absl::StrCat("a value of key '", key, "', which nobody has set")
                           : Quoted("reading key", key);
-  return MakeTyped<KeyEntry>(native::GetKey{.key = std::move(key), .wait = wait},
-                             wait ? CallType::kWait : CallType::kRead, timeout, std::move(what),
-                             [](native::GetKeyReply reply) { return ToEntry(reply.entry); });
+  return MakeTyped<KeyEntry>(
+      native::GetKey{.key = std::move(key), .wait = wait}, wait ? CallType::kWait : CallType::kRead,
+      timeout, std::move(what),
+      [](native::GetKeyReply reply) { return ToEntry(std::move(reply.entry)); });
 }
 
 absl::StatusOr<std::optional<KeyEntry>> NothingIfNotFound(absl::StatusOr<KeyEntry> entry) {

@@ -57,37 +57,38 @@ absl::Status SessionCalls::CheckRoom(const Call& call, const RequestWindow& wind
 std::vector<std::pair<RequestNumber, absl::Status>> SessionCalls::SetMessageBytesMax(size_t bytes) {
   message_bytes_max_ = bytes;
   std::vector<std::pair<RequestNumber, absl::Status>> too_large;
-  for (const auto& [number, entry] : calls_) {
+  for (const auto& [name, entry] : calls_) {
     absl::Status status = CheckSize(entry.call);
-    if (!status.ok()) too_large.emplace_back(number, std::move(status));
+    if (!status.ok()) too_large.emplace_back(name.number, std::move(status));
   }
   return too_large;
 }
 
-void SessionCalls::Add(Time now, RequestNumber number, Call call) {
-  LOCKSTEP_CHECK(calls_.empty() || calls_.rbegin()->first < number);
-  LOCKSTEP_DCHECK(!numbers_.contains(call.ticket));
-  numbers_[call.ticket] = number;
+void SessionCalls::Add(Time now, RequestNumber number, Call&& call) {
+  const Name name = {.number = number, .ticket = call.ticket};
+  LOCKSTEP_CHECK(sent_through_ < number);
+  LOCKSTEP_CHECK(calls_.empty() || (calls_.rbegin()->first.number < number &&
+                                    calls_.rbegin()->first.ticket < call.ticket));
   bytes_ += call.payload.size();
   if (Parks(call.type)) ++parked_;
-  if (call.type != CallType::kOpen) unsent_.insert(unsent_.end(), number);
   if (!call.deadline.is_infinite()) deadlines_.emplace(call.deadline, number);
-  calls_.emplace_hint(calls_.end(), number, Entry{.call = std::move(call), .since = now});
+  Entry& entry = calls_.try_emplace(calls_.end(), name)->second;
+  entry.call = std::move(call);
+  entry.since = now;
   CheckInvariants();
 }
 
 CompletedCall SessionCalls::Complete(Time now, RequestNumber number,
-                                     absl::StatusOr<std::string> answer) {
-  const auto node = calls_.extract(number);
-  LOCKSTEP_CHECK(!node.empty());
+                                     absl::StatusOr<std::string>&& answer) {
+  const auto it = calls_.find(number);
+  LOCKSTEP_CHECK(it != calls_.end());
+  const auto node = calls_.extract(it);
   const Call& call = node.mapped().call;
-  numbers_.erase(call.ticket);
   LOCKSTEP_DCHECK(bytes_ >= call.payload.size());
   LOCKSTEP_DCHECK(!Parks(call.type) || parked_ > 0);
   bytes_ -= call.payload.size();
   if (Parks(call.type)) --parked_;
-  unsent_.erase(number);
-  deadlines_.erase({call.deadline, number});
+  if (!call.deadline.is_infinite()) deadlines_.erase({call.deadline, number});
   CheckInvariants();
   if (answer.ok()) return {call.ticket, std::move(answer)};
   absl::Status status = WithDetail(answer.status(), "job", options_.job);
@@ -97,31 +98,31 @@ CompletedCall SessionCalls::Complete(Time now, RequestNumber number,
   return {call.ticket, WithDetail(std::move(status), "waited_ms", absl::StrCat(waited_ms))};
 }
 
-const SessionCalls::Entry* SessionCalls::Find(RequestNumber number) const {
+const SessionCalls::Entry& SessionCalls::at(RequestNumber number) const {
   const auto it = calls_.find(number);
-  return it == calls_.end() ? nullptr : &it->second;
-}
-
-std::optional<RequestNumber> SessionCalls::NumberOf(Ticket ticket) const {
-  const auto it = numbers_.find(ticket);
-  if (it == numbers_.end()) return std::nullopt;
+  LOCKSTEP_CHECK(it != calls_.end());
   return it->second;
 }
 
-const SessionCalls::Request* SessionCalls::TakeUnsent() {
-  if (unsent_.empty()) return nullptr;
-  const auto it = calls_.find(unsent_.extract(unsent_.begin()).value());
-  LOCKSTEP_DCHECK(!it->second.sent);
-  it->second.sent = true;
-  return &*it;
+bool SessionCalls::Sent(RequestNumber number) const {
+  if (number > sent_through_) return false;
+  const auto it = calls_.find(number);
+  return it != calls_.end() && it->second.call.type != CallType::kOpen;
 }
 
-void SessionCalls::LinkLost() {
-  for (auto& [number, entry] : calls_) {
-    entry.sent = false;
-    if (entry.call.type != CallType::kOpen) unsent_.insert(unsent_.end(), number);
+std::optional<RequestNumber> SessionCalls::NumberOf(Ticket ticket) const {
+  const auto it = calls_.find(ByTicket{ticket});
+  if (it == calls_.end()) return std::nullopt;
+  return it->first.number;
+}
+
+SessionCalls::Request SessionCalls::TakeUnsent() {
+  for (auto it = calls_.upper_bound(sent_through_); it != calls_.end(); ++it) {
+    sent_through_ = it->first.number;
+    const Call& call = it->second.call;
+    if (call.type != CallType::kOpen) return {.number = sent_through_, .call = &call};
   }
-  CheckInvariants();
+  return {};
 }
 
 Time SessionCalls::NextDeadline() const {
@@ -133,11 +134,9 @@ std::optional<RequestNumber> SessionCalls::TimedOut(Time now) const {
   return deadlines_.begin()->second;
 }
 
-// (1) Every call has one ticket; (2) the indexes name calls that are here; (3) the sums are zero
-// when no call is.
+// (1) The deadlines are those of calls that are here; (2) the sums are zero when no call is.
 void SessionCalls::CheckInvariants() const {
-  LOCKSTEP_DCHECK(numbers_.size() == calls_.size());
-  LOCKSTEP_DCHECK(unsent_.size() <= calls_.size() && deadlines_.size() <= calls_.size());
+  LOCKSTEP_DCHECK(deadlines_.size() <= calls_.size());
   LOCKSTEP_DCHECK(!calls_.empty() || (bytes_ == 0 && parked_ == 0));
 }
 

@@ -22,7 +22,9 @@ class SessionCallsTest : public ::testing::Test {
   }
   std::vector<RequestNumber> TakeAllUnsent() {
     std::vector<RequestNumber> numbers;
-    while (const auto* next = calls_.TakeUnsent()) numbers.push_back(next->first);
+    for (auto next = calls_.TakeUnsent(); next.call != nullptr; next = calls_.TakeUnsent()) {
+      numbers.push_back(next.number);
+    }
     return numbers;
   }
 
@@ -38,11 +40,23 @@ TEST_F(SessionCallsTest, SendsEachOncePerLinkInOrderButForTheOpening) {
   Add(2, CallType::kOpen);
   Add(3, CallType::kWait);
   EXPECT_THAT(TakeAllUnsent(), ElementsAre(101, 103));
-  EXPECT_TRUE(calls_.at(101).sent);
+  EXPECT_TRUE(calls_.Sent(101));
+  EXPECT_FALSE(calls_.Sent(102));
   calls_.LinkLost();
-  EXPECT_FALSE(calls_.at(101).sent);
+  EXPECT_FALSE(calls_.Sent(101));
   calls_.Complete(kStart, 101, "answer");
   EXPECT_THAT(TakeAllUnsent(), ElementsAre(103));
+  EXPECT_FALSE(calls_.Sent(101));
+}
+
+TEST_F(SessionCallsTest, FindsACallByItsTicketUntilItIsComplete) {
+  for (const Ticket ticket : {5, 7}) Add(ticket, CallType::kRead);
+  EXPECT_THAT(calls_.NumberOf(5), Optional(105u));
+  EXPECT_THAT(calls_.NumberOf(7), Optional(107u));
+  EXPECT_EQ(calls_.NumberOf(6), std::nullopt);
+  calls_.Complete(kStart, 107, "answer");
+  EXPECT_EQ(calls_.NumberOf(7), std::nullopt);
+  EXPECT_THAT(calls_.NumberOf(5), Optional(105u));
 }
 
 TEST_F(SessionCallsTest, AnErrorSaysWhoWaitedForHowLong) {

@@ -44,7 +44,7 @@ std::string PayloadOf(const Call& call, Time now) {
   return payload;
 }
 
-absl::StatusOr<std::string> AnswerOf(Message message) {
+absl::StatusOr<std::string> AnswerOf(Message&& message) {
   if (message.type == FrameType::kAnswer) return std::move(message.payload);
   auto error = wire::native::Decode<wire::native::ErrorReply>(message.payload);
   return error.ok() ? wire::native::ToStatus(*error) : error.status();
@@ -78,7 +78,7 @@ void SessionMachine::Start(Time now, Effects& out) {
 
 // --- Calls ---
 
-void SessionMachine::Submit(Time now, Call call, Effects& out) {
+void SessionMachine::Submit(Time now, Call&& call, Effects& out) {
   const RequestNumber number = ++last_number_;
   absl::Status refused = link_.ended() ? link_.why_ended() : calls_.CheckRoom(call, window_);
   if (refused.ok()) refused = membership_.WhyRefused(call.type);
@@ -105,7 +105,7 @@ void SessionMachine::Cancel(Time now, Ticket ticket, Effects& out) {
   GiveUp(now, *number, WithReason(absl::CancelledError(text), "cancelled"), out);
 }
 
-void SessionMachine::Complete(Time now, RequestNumber number, absl::StatusOr<std::string> answer,
+void SessionMachine::Complete(Time now, RequestNumber number, absl::StatusOr<std::string>&& answer,
                               Effects& out) {
   acks_.Over(number);
   out.completed.push_back(calls_.Complete(now, number, std::move(answer)));
@@ -113,8 +113,9 @@ void SessionMachine::Complete(Time now, RequestNumber number, absl::StatusOr<std
 
 void SessionMachine::GiveUp(Time now, RequestNumber number, absl::Status why, Effects& out) {
   LOCKSTEP_DCHECK(!why.ok());
-  LOCKSTEP_DCHECK(!calls_.at(number).sent || link_.open());
-  if (calls_.at(number).sent) {
+  const bool sent = calls_.Sent(number);
+  LOCKSTEP_DCHECK(!sent || link_.open());
+  if (sent) {
     window_.Abandon(number);
     out.send.push_back({.type = FrameType::kCancel, .id = number});
   }
@@ -124,14 +125,13 @@ void SessionMachine::GiveUp(Time now, RequestNumber number, absl::Status why, Ef
 void SessionMachine::Pump(Time now, Effects& out) {
   if (!link_.open()) return;
   while (window_.HasRoom()) {
-    const SessionCalls::Request* next = calls_.TakeUnsent();
-    if (next == nullptr) return;
-    const auto& [number, entry] = *next;
-    Send(entry.call.kind, number, PayloadOf(entry.call, now), out);
+    const auto [number, call] = calls_.TakeUnsent();
+    if (call == nullptr) return;
+    Send(call->kind, number, PayloadOf(*call, now), out);
   }
 }
 
-void SessionMachine::Send(link::RequestKind kind, RequestNumber number, std::string payload,
+void SessionMachine::Send(link::RequestKind kind, RequestNumber number, std::string&& payload,
                           Effects& out) {
   LOCKSTEP_DCHECK(link_.open());  // requests go over an open session only
   window_.Sent();
@@ -144,7 +144,7 @@ void SessionMachine::Send(link::RequestKind kind, RequestNumber number, std::str
 
 // --- Answers ---
 
-void SessionMachine::Take(Time now, Message message, Effects& out) {
+void SessionMachine::Take(Time now, Message&& message, Effects& out) {
   if (link_.ended()) return;
   if (message.type != FrameType::kAnswer && message.type != FrameType::kError) {
     out.drop_link = true;
@@ -165,14 +165,14 @@ void SessionMachine::Take(Time now, Message message, Effects& out) {
     TakePoll(now, AnswerOf(std::move(message)), out);
   } else if (window_.TakeAbandoned(number)) {
     // Its caller has gone.
-  } else if (const auto* entry = calls_.Find(number); entry != nullptr && entry->sent) {
+  } else if (calls_.Sent(number)) {
     TakeAnswer(now, number, AnswerOf(std::move(message)), out);
   }
   Pump(now, out);
 }
 
-void SessionMachine::TakeAnswer(Time now, RequestNumber number, absl::StatusOr<std::string> answer,
-                                Effects& out) {
+void SessionMachine::TakeAnswer(Time now, RequestNumber number,
+                                absl::StatusOr<std::string>&& answer, Effects& out) {
   // The call is not completed: the next server is asked again.
   if (!answer.ok() && ServerGoes(answer.status())) {
     out.drop_link = true;

@@ -86,7 +86,7 @@ class SessionMachine {
   //   FAILED_PRECONDITION (member_left): this member has left the job
   //   UNAVAILABLE (server_lost): the server was away for the whole grace
   // or, when it is a wait, with the failure of the attempt.
-  void Submit(Time now, Call call, Effects& out);
+  void Submit(Time now, Call&& call, Effects& out);
   // Unknown and completed tickets are ignored.
   void Cancel(Time now, Ticket ticket, Effects& out);
   // Where the member is. Negative step, empty phase: as before.
@@ -99,7 +99,7 @@ class SessionMachine {
   // The link broke, or could not be made, as `why` says. Not of one that `drop_link` abandoned.
   void LinkLost(Time now, const absl::Status& why, Effects& out);
   // What came over the link. Other frames than answers and errors break it.
-  void Take(Time now, link::Message message, Effects& out);
+  void Take(Time now, link::Message&& message, Effects& out);
 
   // At `NextDeadline`; too early is no harm.
   void ReachDeadline(Time now, Effects& out);
@@ -110,15 +110,16 @@ class SessionMachine {
 
  private:
   // Calls.
-  void Complete(Time now, RequestNumber number, absl::StatusOr<std::string> answer, Effects& out);
+  void Complete(Time now, RequestNumber number, absl::StatusOr<std::string>&& answer, Effects& out);
   // Completes it without the server's answer, and tells the server.
   void GiveUp(Time now, RequestNumber number, absl::Status why, Effects& out);
   void Pump(Time now, Effects& out);
-  void Send(link::RequestKind kind, RequestNumber number, std::string payload, Effects& out);
+  void Send(link::RequestKind kind, RequestNumber number, std::string&& payload, Effects& out);
 
   // Answers.
   void TakeOpened(Time now, absl::StatusOr<std::string> answer, Effects& out);
-  void TakeAnswer(Time now, RequestNumber number, absl::StatusOr<std::string> answer, Effects& out);
+  void TakeAnswer(Time now, RequestNumber number, absl::StatusOr<std::string>&& answer,
+                  Effects& out);
   void TakePoll(Time now, const absl::StatusOr<std::string>& answer, Effects& out);
   void Fail(Time now, const absl::Status& why, Effects& out);
   void Leave(Time now, Effects& out);

@@ -22,7 +22,7 @@ namespace lockstep::client {
 template <class T>
 struct Typed {
   Request request;
-  absl::AnyInvocable<absl::StatusOr<T>(Engine::Answer)> read;
+  absl::AnyInvocable<absl::StatusOr<T>(Engine::Answer&&)> read;
 };
 
 // The field in which the server is told how long the caller waits; 0: the message has none.
@@ -46,7 +46,7 @@ Typed<T> MakeTyped(const Message& message, CallType type, absl::Duration timeout
                       .timeout_field = TimeoutField<Message>(),
                       .timeout = timeout,
                       .what = std::move(what)},
-          .read = [convert = std::move(convert)](Engine::Answer answer) -> absl::StatusOr<T> {
+          .read = [convert = std::move(convert)](Engine::Answer&& answer) -> absl::StatusOr<T> {
             if (!answer.ok()) return answer.status();
             auto reply = wire::native::Decode<Reply>(*std::move(answer));
             if (!reply.ok()) return reply.status();
@@ -77,7 +77,7 @@ Pending Start(const std::shared_ptr<Engine>& engine, Typed<T> typed, Done done) 
   }
   return engine->CallAsync(std::move(typed.request),
                            [read = std::move(typed.read), done = std::move(done)](
-                               Engine::Answer answer) mutable { done(read(std::move(answer))); });
+                               Engine::Answer&& answer) mutable { done(read(std::move(answer))); });
 }
 
 // Calls that follow each other and are cancelled as one.
