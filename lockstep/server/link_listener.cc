@@ -104,8 +104,8 @@ absl::StatusOr<std::unique_ptr<LinkListener>> LinkListener::Listen(runtime::Loop
 LinkListener::~LinkListener() = default;
 
 link::ServerEvents LinkListener::WithTunnels(link::ServerEvents events) {
-  events.request = [this, others = std::move(events.request)](link::Request request,
-                                                              link::Responder responder) {
+  events.request = [this, others = std::move(events.request)](link::Request&& request,
+                                                              link::Responder&& responder) {
     if (request.kind != link::KindOf<wire::native::OpenTunnel>::kKind) {
       return others(std::move(request), std::move(responder));
     }

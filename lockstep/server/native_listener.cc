@@ -60,7 +60,7 @@ absl::Status NoNumber() {
 
 }  // namespace
 
-void NativeListener::Take(link::Request request, link::Responder responder) {
+void NativeListener::Take(link::Request&& request, link::Responder&& responder) {
   if (request.kind == KindOf<OpenSession>::kKind) return Open(request, std::move(responder));
   const Speaker* const speaker = SpeakerOf(request, responder);
   if (speaker == nullptr) return;

@@ -73,7 +73,7 @@ class NativeListener {
   static bool IsNative(CallId call) { return (call.value() & kNativeBit) != 0; }
 
   // Requests of wire::native::Route::kSession.
-  void Take(link::Request request, link::Responder responder);
+  void Take(link::Request&& request, link::Responder&& responder);
   // Of wire::native::Route::kStock.
   void TakeStockCall(const link::Request& request, link::Responder responder);
   // The call gets CANCELLED (cancelled), the job a CallLeft. Not of one that opens or closes a

@@ -248,7 +248,7 @@ void Server::SayWhatWasThere() {
 journal::SnapshotSource Server::Snapshot() const { return SnapshotOf(jobs_, data_); }
 
 // `others` answers requests of the server itself that take nothing but a function.
-void Server::Hand(link::Request request, link::Responder responder,
+void Server::Hand(link::Request&& request, link::Responder&& responder,
                   const link::Server::Handler& others) {
   if (absl::Status status = CheckThere(jobs_, request); !status.ok()) return responder.Fail(status);
   switch (wire::native::RouteOf(request.kind)) {
@@ -291,7 +291,7 @@ absl::Status Server::StartLink() {
           }};
   link::ServerEvents events;
   events.request = [this, others = link::MakeHandler(std::move(service))](
-                       link::Request request, link::Responder responder) {
+                       link::Request&& request, link::Responder&& responder) {
     Hand(std::move(request), std::move(responder), others);
   };
   events.cancelled = [this](link::LinkId link, uint64_t id) {

@@ -99,7 +99,8 @@ class Server {
   absl::Status StartJobs();
   absl::Status StartLink();
   // Gives a request to who answers it.
-  void Hand(link::Request request, link::Responder responder, const link::Server::Handler& others);
+  void Hand(link::Request&& request, link::Responder&& responder,
+            const link::Server::Handler& others);
   absl::Status WriteReadyFile();
   absl::Status StartHttp();
 

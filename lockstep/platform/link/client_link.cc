@@ -88,7 +88,7 @@ void ClientLink::Connected(asio::io_context& io, asio::ip::tcp::socket socket, I
   connection_ = Connection::Start(
       io, std::make_shared<Channel>(std::move(socket), std::move(identity.layer)), options_,
       {.message =
-           [weak = weak_from_this()](Message message) {
+           [weak = weak_from_this()](Message&& message) {
              if (auto self = weak.lock()) self->Take(std::move(message));
            },
        .closed =
@@ -105,14 +105,12 @@ void ClientLink::Connected(asio::io_context& io, asio::ip::tcp::socket socket, I
       {.type = FrameType::kHello, .must_understand = true, .payload = wire::native::Encode(hello)});
 }
 
-void ClientLink::Take(Message message) {
+void ClientLink::Take(Message&& message) {
   if (closed()) return;
   if (!welcomed_) return Greeted(message);
-  if (auto handler = events_.message) return handler(std::move(message));
-  if (IsOfTunnel(message.type) && events_.tunnel) {
-    const auto handler = events_.tunnel;  // may let go of this link
-    return handler(std::move(message));
-  }
+  const auto events = events_;  // a handler may let go of this link
+  if (events->message) return events->message(std::move(message));
+  if (IsOfTunnel(message.type) && events->tunnel) return events->tunnel(std::move(message));
   const bool answers = message.type == FrameType::kAnswer || message.type == FrameType::kError;
   if (!answers) {
     return connection_->Close(
@@ -151,7 +149,8 @@ void ClientLink::Greeted(const Message& message) {
   }
   welcomed_ = true;
   connection_->Welcomed();
-  if (auto ready = events_.ready) ready(*welcome);
+  const auto events = events_;
+  if (events->ready) events->ready(*welcome);
 }
 
 // Who listens there may be no server of ours: a stock listener, a web server, another program.
@@ -224,7 +223,7 @@ void ClientLink::SendNow(std::vector<Message> messages) {
 
 void ClientLink::Farewell() {
   if (welcomed_ && !closed()) connection_->Close(absl::CancelledError("done"), "done");
-  events_ = {};
+  events_ = nullptr;
   waiting_.clear();
   if (!welcomed_ && connection_) connection_->Abandon();
   if (!closed()) closed_ = absl::CancelledError("the link was closed");
@@ -232,7 +231,7 @@ void ClientLink::Farewell() {
 
 void ClientLink::Abandon() {
   if (!closed()) closed_ = absl::CancelledError("the link was abandoned");
-  events_ = {};
+  events_ = nullptr;
   waiting_.clear();
   if (connection_) connection_->Abandon();
 }
@@ -245,7 +244,8 @@ void ClientLink::Closed(const absl::Status& why) {
                                                     "; it had a request, which may or may not "
                                                     "have taken effect"));
   for (auto& [id, answered] : waiting) answered(error);
-  if (auto closed = std::exchange(events_, {}).closed) closed(why);
+  const auto events = std::exchange(events_, nullptr);  // null: one of those abandoned the link
+  if (events != nullptr && events->closed) events->closed(why);
 }
 
 }  // namespace lockstep::link

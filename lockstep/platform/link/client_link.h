@@ -34,9 +34,9 @@ class ClientLink : public std::enable_shared_from_this<ClientLink> {
     std::function<void(absl::Status)> closed;
     // Takes every message after the welcome instead of `Call`'s callbacks, for an owner that
     // numbers its requests itself and sends them with `SendNow`. Null: not.
-    std::function<void(Message)> message = nullptr;
+    std::function<void(Message&&)> message = nullptr;
     // Takes the frames of tunnels. Null: there are none, and a frame of one breaks the link.
-    std::function<void(Message)> tunnel = nullptr;
+    std::function<void(Message&&)> tunnel = nullptr;
   };
 
   // `timeout` is for the connection; the hello has LinkOptions::hello_timeout. `who` gets pid and
@@ -72,7 +72,9 @@ class ClientLink : public std::enable_shared_from_this<ClientLink> {
 
  private:
   ClientLink(const runtime::Address& address, const LinkOptions& options, Events events)
-      : address_(runtime::ToString(address)), options_(options), events_(std::move(events)) {}
+      : address_(runtime::ToString(address)),
+        options_(options),
+        events_(std::make_shared<const Events>(std::move(events))) {}
 
   struct Identity {
     Channel::Layer layer;  // null: the connection is made without TLS
@@ -82,7 +84,7 @@ class ClientLink : public std::enable_shared_from_this<ClientLink> {
                                               std::optional<std::string> token);
   void Connected(asio::io_context& io, asio::ip::tcp::socket socket, Identity identity,
                  const std::string& who);
-  void Take(Message message);
+  void Take(Message&& message);
   void Greeted(const Message& message);
   absl::Status NotWelcomed(const absl::Status& why) const;
   void Closed(const absl::Status& why);
@@ -90,7 +92,7 @@ class ClientLink : public std::enable_shared_from_this<ClientLink> {
   const std::string address_;
   const LinkOptions options_;
   asio::ip::address local_address_;
-  Events events_;
+  std::shared_ptr<const Events> events_;  // null once the link has closed
   std::shared_ptr<Connection> connection_;
   bool welcomed_ = false;
   absl::Status closed_;

@@ -240,7 +240,7 @@ bool Connection::Take() {
   return true;
 }
 
-void Connection::Dispatch(Message message) {
+void Connection::Dispatch(Message&& message) {
   if (message.type == FrameType::kPing) return;
   if (message.type == FrameType::kFarewell) {
     const auto farewell = wire::native::Decode<Farewell>(message.payload);

@@ -38,7 +38,7 @@ namespace lockstep::link {
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   struct Events {
-    std::function<void(Message)> message;
+    std::function<void(Message&&)> message;
     // Once, never from within a call of the owner's. `why` is never OK; `ClosedByPeer` says more.
     std::function<void(absl::Status why)> closed;
   };
@@ -108,7 +108,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void TakeAll();
   // False: the turn is over, and there is more.
   bool Take();
-  void Dispatch(Message message);
+  void Dispatch(Message&& message);
   bool MaySend(size_t bytes);
   // Tells the account what is held.
   void Count();

@@ -150,10 +150,10 @@ class Server::Impl : public Responder::Sink, public std::enable_shared_from_this
   // A link with one of the last places asked first for something; false: it is sent away.
   bool MayStay(const Link& link, const Request& request);
   void Remove(LinkId id, const absl::Status& why);
-  void Take(LinkId id, Message message);
+  void Take(LinkId id, Message&& message);
   void Greet(LinkId id, Link& link, const Message& message);
-  void TakeOpen(LinkId id, Link& link, Message message);
-  void TakeRequest(LinkId id, Link& link, Message message);
+  void TakeOpen(LinkId id, Link& link, Message&& message);
+  void TakeRequest(LinkId id, Link& link, Message&& message);
   void TakeAnswered(LinkId id, Link& link, const Message& message);
   void Log(std::string text) const {
     if (options_.log) options_.log(std::move(text));
@@ -273,7 +273,7 @@ void Server::Impl::Add(int fd) {
   auto channel = std::make_shared<Channel>(std::move(socket), options_.accept_secure);
   link->connection = Connection::Start(loop_.io(), std::move(channel), options_.link,
                                        {.message =
-                                            [weak = weak_from_this(), id](Message message) {
+                                            [weak = weak_from_this(), id](Message&& message) {
                                               if (auto self = weak.lock())
                                                 self->Take(id, std::move(message));
                                             },
@@ -302,7 +302,7 @@ void Server::Impl::Remove(LinkId id, const absl::Status& why) {
   if (links_.empty() && drained_) std::exchange(drained_, nullptr)();
 }
 
-void Server::Impl::Take(LinkId id, Message message) {
+void Server::Impl::Take(LinkId id, Message&& message) {
   const auto it = links_.find(id);
   if (it == links_.end()) return;
   Link& link = *it->second;
@@ -317,7 +317,7 @@ void Server::Impl::Take(LinkId id, Message message) {
       "protocol");
 }
 
-void Server::Impl::TakeOpen(LinkId id, Link& link, Message message) {
+void Server::Impl::TakeOpen(LinkId id, Link& link, Message&& message) {
   switch (message.type) {
     case FrameType::kRequest:
       return TakeRequest(id, link, std::move(message));
@@ -404,7 +404,7 @@ void Server::Impl::Admit(LinkId id, Verdict verdict) {
                                                    options_.link.requests_in_flight_max)})});
 }
 
-void Server::Impl::TakeRequest(LinkId id, Link& link, Message message) {
+void Server::Impl::TakeRequest(LinkId id, Link& link, Message&& message) {
   if (!link.in_flight.insert(message.id).second) {
     return link.connection->Close(
         absl::InvalidArgumentError(absl::StrFormat(

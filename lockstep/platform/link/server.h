@@ -94,7 +94,7 @@ class Responder {
 
 // What a server is told, on the loop.
 struct ServerEvents {
-  std::function<void(Request, Responder)> request;
+  std::function<void(Request&&, Responder&&)> request;
   // A request that has no answer yet is not wanted any more: it is to be answered soon.
   std::function<void(LinkId, uint64_t id)> cancelled = nullptr;
   // The client has all answers of its session up to this one.
@@ -123,7 +123,7 @@ struct ServerEvents {
 // newest is refused.
 class Server {
  public:
-  using Handler = std::function<void(Request, Responder)>;
+  using Handler = std::function<void(Request&&, Responder&&)>;
 
   struct Options {
     std::string listen = "127.0.0.1:7070";  // HOST:PORT; port 0 lets the system choose

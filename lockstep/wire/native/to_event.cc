@@ -1,6 +1,7 @@
 #include "lockstep/wire/native/to_event.h"
 
 #include <cstdint>
+#include <optional>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -303,14 +304,15 @@ constexpr bool kBecomesAnEvent = !std::is_same_v<Request, OpenSession>;
 template <class... AnyRequest>
 EventOr ReadOneOf(Requests<AnyRequest...>, RequestKind kind, std::string_view payload,
                   const RequestContext& from) {
-  EventOr event = UnknownRequest(kind);
+  std::optional<EventOr> event;
   const auto read_as = [&]<class Request>(const KindOf<Request>&) {
     if constexpr (kBecomesAnEvent<Request>) {
       if (kind == KindOf<Request>::kKind) event = Read<Request>(payload, from);
     }
+    return event.has_value();
   };
-  (read_as(KindOf<AnyRequest>()), ...);
-  return event;
+  if (!(read_as(KindOf<AnyRequest>()) || ...)) return UnknownRequest(kind);
+  return *std::move(event);
 }
 
 }  // namespace
