@@ -32,6 +32,13 @@ if(LOCKSTEP_SANITIZE)
     -fsanitize=${LOCKSTEP_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(lockstep_flags INTERFACE -fsanitize=${LOCKSTEP_SANITIZE})
 endif()
+# Half the size, and linked as fast: programs of the sanitizers are gigabytes otherwise. The address
+# sanitizer needs no relocations, which are a quarter of a program; the thread sanitizer does.
+target_link_options(lockstep_flags INTERFACE -Wl,--compress-debug-sections=zlib)
+if(LOCKSTEP_SANITIZE MATCHES address)
+  target_link_options(lockstep_flags INTERFACE
+    $<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:-no-pie>)
+endif()
 
 # For tests: LOCKSTEP_DCHECK in every build.
 add_library(lockstep_check_invariants OBJECT ${CMAKE_SOURCE_DIR}/lockstep/testing/check_invariants.cc)
