@@ -98,15 +98,16 @@ absl::StatusOr<Ticket> Engine::Submit(Request&& request, Done& done, bool direct
   if (closed_) return ClosedStatus();
   if (!direct) shell_.ExpectCallback();
   const Ticket ticket = ++last_ticket_;
-  queue_.submitted.push_back({.call = {.ticket = ticket,
-                                       .kind = request.kind,
-                                       .type = request.type,
-                                       .payload = std::move(request.payload),
-                                       .timeout_field = request.timeout_field,
-                                       .leave_server_a_margin = request.leave_server_a_margin,
-                                       .deadline = deadline,
-                                       .what = std::move(request.what)},
-                              .waiting = {.done = std::move(done), .direct = direct}});
+  queue_.emplace_back(std::in_place_type<Submission>,
+                      Submission{.call = {.ticket = ticket,
+                                          .kind = request.kind,
+                                          .type = request.type,
+                                          .payload = std::move(request.payload),
+                                          .timeout_field = request.timeout_field,
+                                          .leave_server_a_margin = request.leave_server_a_margin,
+                                          .deadline = deadline,
+                                          .what = std::move(request.what)},
+                                 .waiting = {.done = std::move(done), .direct = direct}});
   if (!on_loop) PostDrain();
   return ticket;
 }
@@ -115,7 +116,7 @@ void Engine::Cancel(Ticket ticket) {
   if (!here()) return;
   const MutexLock lock(mutex_);
   if (closed_) return;
-  queue_.cancelled.push_back(ticket);
+  queue_.push_back(Cancellation{ticket});
   PostDrain();
 }
 
@@ -123,9 +124,8 @@ void Engine::Progress(int64_t step, std::string_view phase) {
   if (!here()) return;
   const MutexLock lock(mutex_);
   if (closed_) return;
-  std::optional<ProgressNote>& progress = queue_.progress;
-  if (!progress) PostDrain();
-  ProgressNote& note = progress ? *progress : progress.emplace();
+  if (!progress_) PostDrain();
+  ProgressNote& note = progress_ ? *progress_ : progress_.emplace();
   if (step >= 0) note.step = step;
   if (!phase.empty()) note.phase.assign(phase);
 }
@@ -175,23 +175,27 @@ void Engine::Close() {
 // --- The loop ---
 
 void Engine::Drain() {
-  Queue queue;
+  std::vector<std::variant<Submission, Cancellation>> queue;
+  std::optional<ProgressNote> progress;
   {
     const MutexLock lock(mutex_);
     posted_ = false;
-    std::swap(queue, queue_);
+    queue.swap(queue_);
+    progress = std::exchange(progress_, std::nullopt);
   }
   const Time now = MonotonicNow();
   SessionMachine::Effects effects;
-  for (auto& [call, waiting] : queue.submitted) {
+  for (auto& each : queue) {
+    if (const auto* cancellation = std::get_if<Cancellation>(&each)) {
+      machine_.Cancel(now, cancellation->ticket, effects);
+      continue;
+    }
+    auto& [call, waiting] = std::get<Submission>(each);
     LOCKSTEP_DCHECK(!waiting_.contains(call.ticket));
     waiting_.try_emplace(call.ticket, std::move(waiting));
     machine_.Submit(now, std::move(call), effects);
   }
-  for (const Ticket ticket : queue.cancelled) machine_.Cancel(now, ticket, effects);
-  if (const auto& progress = queue.progress) {
-    machine_.Progress(now, progress->step, progress->phase, effects);
-  }
+  if (progress) machine_.Progress(now, progress->step, progress->phase, effects);
   Carry(std::move(effects));
 }
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -109,11 +110,8 @@ class Engine : public std::enable_shared_from_this<Engine> {
     client::Call call;
     Waiting waiting;
   };
-  // What callers leave for the next `Drain`.
-  struct Queue {
-    std::vector<Submission> submitted;
-    std::vector<Ticket> cancelled;  // of calls that were submitted before
-    std::optional<ProgressNote> progress;
+  struct Cancellation {
+    Ticket ticket = 0;
   };
   class Caller;
 
@@ -136,10 +134,12 @@ class Engine : public std::enable_shared_from_this<Engine> {
   ClientShell shell_;
 
   Mutex mutex_;
-  Queue queue_ ABSL_GUARDED_BY(mutex_);
+  // In the order in which callers asked: a call that is cancelled makes room for the next.
+  std::vector<std::variant<Submission, Cancellation>> queue_ ABSL_GUARDED_BY(mutex_);
   bool posted_ ABSL_GUARDED_BY(mutex_) = false;  // `Drain` is on its way
   Ticket last_ticket_ ABSL_GUARDED_BY(mutex_) = 0;
-  bool closed_ ABSL_GUARDED_BY(mutex_) = false;  // nothing more is taken
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;                   // nothing more is taken
+  std::optional<ProgressNote> progress_ ABSL_GUARDED_BY(mutex_);  // for the next `Drain`
   FailureNotice failure_ ABSL_GUARDED_BY(mutex_);
 
   // The loop's.

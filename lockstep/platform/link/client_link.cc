@@ -223,10 +223,10 @@ void ClientLink::SendNow(std::vector<Message> messages) {
 
 void ClientLink::Farewell() {
   if (welcomed_ && !closed()) connection_->Close(absl::CancelledError("done"), "done");
+  if (!closed()) closed_ = absl::CancelledError("the link was closed");
   events_ = nullptr;
   waiting_.clear();
   if (!welcomed_ && connection_) connection_->Abandon();
-  if (!closed()) closed_ = absl::CancelledError("the link was closed");
 }
 
 void ClientLink::Abandon() {
@@ -238,6 +238,7 @@ void ClientLink::Abandon() {
 
 void ClientLink::Closed(const absl::Status& why) {
   if (closed()) return;
+  LOCKSTEP_DCHECK(!why.ok());
   closed_ = why;
   auto waiting = std::exchange(waiting_, {});
   const absl::Status error(why.code(), absl::StrCat(why.message(),
