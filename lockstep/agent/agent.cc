@@ -1,5 +1,6 @@
 #include "lockstep/agent/agent.h"
 
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -44,11 +45,18 @@ AgentAnswer ToAnswer(Engine::Answer answer) {
           .bytes = std::move(reply->answer.data)};
 }
 
+// Heartbeats take none of the room for calls that wait at the server (requests_in_flight_max): they
+// must go through however many of those there are.
+CallType TypeOf(std::string_view method) {
+  if (TakesEffect(method)) return CallType::kEffect;
+  return IsHeartbeat(method) ? CallType::kRead : CallType::kWatch;
+}
+
 client::Request ToRequest(const AgentCall& call) {
   const StockCall message = {
       .method = call.method, .request = {.view = call.bytes}, .connection = call.connection};
   return {.kind = wire::native::KindOf<StockCall>::kKind,
-          .type = TakesEffect(call.method) ? CallType::kEffect : CallType::kWatch,
+          .type = TypeOf(call.method),
           .payload = wire::native::Encode(message),
           .timeout_field = client::TimeoutField<StockCall>(),
           .leave_server_a_margin = false,
@@ -102,7 +110,7 @@ class Agent::Impl {
 
  private:
   std::function<void()> Begin(AgentCall call, net::AgentListener::Answer answer) {
-    if (NameOf(call.method) == "Heartbeat") return Beat(std::move(call), std::move(answer));
+    if (IsHeartbeat(call.method)) return Beat(std::move(call), std::move(answer));
     if (NameOf(call.method) == "RegisterTask") return Register(call, std::move(answer));
     return PassOn(call, std::move(answer));
   }

@@ -21,4 +21,6 @@ constexpr bool TakesEffect(std::string_view method) {
   return std::find(kNames.begin(), kNames.end(), NameOf(method)) != kNames.end();
 }
 
+constexpr bool IsHeartbeat(std::string_view method) { return NameOf(method) == "Heartbeat"; }
+
 }  // namespace lockstep::agent
