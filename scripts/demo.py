@@ -651,6 +651,45 @@ def run_with_data_workers(story):
     return outcome
 
 
+def run_with_an_agent(story, undisturbed):
+    """Four stock processes behind an agent; their server is killed and started again, twice."""
+    outcome, began = Outcome("run 7, server killed twice"), time.monotonic()
+    state = LOGS / "state-of-run-7"
+    server, address = start_server(story, "server-of-run-7", ["--state", state])
+    watch, command = Watch(address), None
+    try:
+        command = start_run(story, address, "run-7", ["--agent"])
+        outcome.attempt = wait_until_training(story, watch, command, 0)
+        for kill, share in enumerate((0.3, 0.6), start=1):
+            step, of, _ = command.wait_for(
+                f"{share:.0%} of the steps",
+                lambda lines: (at := progress(lines)) and at[0] >= share * at[1] and at,
+                TRAINING_LIMIT_S)
+            server.process.kill()
+            server.process.wait()
+            story.tell("KILLED", f"the server, by SIGKILL at step {step} of {of}; it restarts on the "
+                                 "same directory")
+            server.stop()
+            server, _ = start_server(story, f"server-of-run-7-again-{kill}", ["--state", state],
+                                     listen=address)
+        outcome.finals = wait_for_finals(command)
+        outcome.step = progress(command.lines)[0]
+        outcome.code = command.end(60)
+        _, job = watch.wait_for("the attempt's end", lambda j: j["state"] == "ended", 30)
+        story.tell("finished", f"{len(outcome.finals)} processes in attempt {job['attempt']}; lockstep "
+                               f"run exits with {outcome.code}")
+    finally:
+        watch.stop()
+        if command:
+            command.stop()
+        server.stop()
+    outcome.took_s = time.monotonic() - began
+    story.claim(outcome.code == 0 and job["attempt"] == outcome.attempt,
+                f"run 7: {SIZE} stock processes outlive two kills of their server, without a restart")
+    story.claim(outcome.finals == undisturbed, "run 7: the same final loss and accuracy as in run 1")
+    return outcome
+
+
 def shorten(text, most=110):
     start = max(0, text.find(f"task/{VICTIM}"))
     text = text[start:].strip()
@@ -751,6 +790,8 @@ def main():
         outage_ms = run_while_the_server_dies(story)
         story.heading("Run 6: the digits come from two data workers; one of them is killed")
         outcomes.append(run_with_data_workers(story))
+        story.heading("Run 7: stock processes behind an agent; the server is killed twice")
+        outcomes.append(run_with_an_agent(story, outcomes[0].finals))
         print_figures(outcomes, figures, watch, outage_ms)
     except Trouble as trouble:
         story.tell("TROUBLE", str(trouble))

@@ -45,11 +45,19 @@ class Host:
 
     namespace: str
     address: str
+    switch: str  # the namespace of the bridge
+    port: str    # the host's end there
 
     def run(self, *command, **environment):
         """Starts a program there."""
         return Command("ip", "netns", "exec", self.namespace, *command,
                        env=clean_environment(**environment))
+
+    def pull_cable(self):
+        ip("-n", self.switch, "link", "set", self.port, "down")
+
+    def plug_cable_in(self):
+        ip("-n", self.switch, "link", "set", self.port, "up")
 
     def socket(self, *arguments):
         """A socket of that network. On a thread of its own, since a thread is in one network."""
@@ -108,11 +116,11 @@ def hosts():
         ip("-n", switch, "link", "set", "bridge", "up")
         found = {}
         for number, name in enumerate(names, start=1):
-            host = Host(f"{prefix}{name}", f"10.91.7.{number}")
+            host = Host(f"{prefix}{name}", f"10.91.7.{number}", switch, f"port{number}")
             namespace(host.namespace)
-            ip("-n", switch, "link", "add", f"port{number}", "type", "veth", "peer", "name", "eth0",
+            ip("-n", switch, "link", "add", host.port, "type", "veth", "peer", "name", "eth0",
                "netns", host.namespace)
-            ip("-n", switch, "link", "set", f"port{number}", "master", "bridge", "up")
+            ip("-n", switch, "link", "set", host.port, "master", "bridge", "up")
             ip("-n", host.namespace, "addr", "add", f"{host.address}/24", "dev", "eth0")
             ip("-n", host.namespace, "link", "set", "eth0", "up")
             ip("-n", host.namespace, "link", "set", "lo", "up")

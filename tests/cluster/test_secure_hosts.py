@@ -100,10 +100,10 @@ class Cluster:
         self.server = None
         self.start()
 
-    def start(self):
+    def start(self, program=LOCKSTEP):
         ready = self.folder / "ready.json"
         self.server = self.hosts["head"].run(
-            LOCKSTEP, "serve", "--listen", self.address, "--auth", self.auth, "--state",
+            program, "serve", "--listen", self.address, "--auth", self.auth, "--state",
             self.folder / "state", "--ready-file", ready, "--job", f"{JOB}=2", "--job", "other=1",
             "--http", f"{self.hosts['head'].address}:9070")
         deadline = time.monotonic() + DEADLINE_S

@@ -1,0 +1,106 @@
+"""A stock job of two hosts, with an agent on each, whose server is killed, replaced and cut off."""
+
+import os
+import shutil
+import signal
+import time
+
+import pytest
+
+from commands import LOCKSTEP
+from test_secure_hosts import FRAMEWORKS, Cluster
+
+KILLS = int(os.environ.get("LOCKSTEP_TEST_SERVER_KILLS", "10"))
+CUT_S = 20
+STEPS_PER_KILL = 15
+CUT_AT = KILLS * STEPS_PER_KILL + 20
+STEPS = CUT_AT + 80
+
+# Unchanged: each step, the gradients of both processes by gloo, and a barrier by the coordination
+# service. The losses are what they are whatever the server goes through.
+TRAIN = """
+import sys
+import jax, numpy
+jax.distributed.initialize(heartbeat_timeout_seconds=10)
+from jax._src import distributed
+from jax.experimental import multihost_utils
+client = distributed.global_state.client
+me = jax.process_index()
+drawn = numpy.random.default_rng(me)
+inputs = drawn.normal(size=(64, 8)).astype("float32")
+targets = inputs @ numpy.arange(8, dtype="float32")
+def loss_of(weights): return ((inputs @ weights - targets) ** 2).mean()
+look = jax.jit(jax.value_and_grad(loss_of))
+weights = numpy.zeros(8, "float32")
+for step in range(int(sys.argv[1])):
+    loss, gradient = look(weights)
+    both = multihost_utils.process_allgather((loss, gradient))
+    weights = weights - 0.02 * numpy.asarray(both[1]).mean(0)
+    client.key_value_set(f"loss/{step}/{me}", repr(float(loss)))
+    client.wait_at_barrier(f"step-{step}", 120_000)
+    if me == 0: print("step", step, flush=True)
+print("loss", repr(float(numpy.asarray(both[0]).mean())), flush=True)
+jax.distributed.shutdown()
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster(hosts, tmp_path_factory):
+    made = Cluster(hosts, tmp_path_factory.mktemp("agents"))
+    yield made
+    made.server.process.terminate()
+    made.server.end()
+
+
+def train(cluster):
+    return cluster.run_job(TRAIN, STEPS, python=FRAMEWORKS, options=("--agent",), JAX_PLATFORMS="cpu",
+                           JAX_CPU_COLLECTIVES_IMPLEMENTATION="gloo",
+                           LOCKSTEP_AGENT_START_TIMEOUT="60s")
+
+
+def losses(launchers):
+    """What both processes ended with."""
+    found = []
+    for launcher in launchers:
+        assert launcher.end() == 0, launcher.text()
+        found += [match[1] for match in launcher.wait_for(r"loss (\S+)$")]
+    return found
+
+
+def another_version(folder):
+    """The programs as an upgrade would put them: other files."""
+    folder.mkdir()
+    for program in ("lockstep", "lockstep-server"):
+        shutil.copy2(LOCKSTEP.with_name(program), folder / program)
+    return folder / "lockstep"
+
+
+def test_a_stock_job_outlives_kills_an_upgrade_and_a_pulled_cable(cluster, tmp_path):
+    if not FRAMEWORKS.exists():
+        pytest.skip("scripts/setup.sh frameworks makes the environment")
+    undisturbed = losses(train(cluster))
+    launchers = train(cluster)
+    first = launchers[0]
+    upgraded = another_version(tmp_path / "next")
+    for kill in range(KILLS):
+        first.wait_for(rf"step {kill * STEPS_PER_KILL + 5}$")
+        cluster.server.signal(signal.SIGKILL)
+        cluster.server.end()
+        cluster.start(upgraded if kill == KILLS // 2 else LOCKSTEP)
+    first.wait_for(rf"step {CUT_AT}$")
+    cluster.hosts["head"].pull_cable()
+    time.sleep(CUT_S)
+    assert not any(line.endswith(f"step {STEPS - 1}") for line in first.lines), "the cut came too late"
+    cluster.hosts["head"].plug_cable_in()
+    assert losses(launchers) == undisturbed
+
+
+def test_a_host_that_is_back_after_two_seconds_has_lost_nobody(cluster):
+    if not FRAMEWORKS.exists():
+        pytest.skip("scripts/setup.sh frameworks makes the environment")
+    launchers = train(cluster)
+    launchers[0].wait_for(r"step 50$")
+    cluster.hosts["two"].pull_cable()
+    time.sleep(2)
+    cluster.hosts["two"].plug_cable_in()
+    assert len(losses(launchers)) == 2
