@@ -22,6 +22,8 @@ import sys
 import threading
 import time
 
+from demo_lines import finals, of_process, progress
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 EXAMPLE = ROOT / "examples" / "jax_digits.py"
 TORCH_EXAMPLE = ROOT / "examples" / "torch_digits.py"
@@ -39,11 +41,6 @@ NAMED_WITHIN_S = 0.5
 ACCURACY_MIN = 0.95
 OUTAGE_MAX_S = 10    # of a server that is killed and started again at once; it takes a fraction of that
 TRAINING_LIMIT_S = 240  # one run, on two busy cores; alone it takes about 20
-
-# What `lockstep run` and the example print.
-OF_PROCESS = re.compile(r"^\[(?:\w+/)?(\d+)(?:#\d+)?\]\+?\s?(.*)")
-PROGRESS = re.compile(r"\bstep\s+(\d+)(?:/(\d+))?.*?\bloss[ =:]+([\d.e+-]+)")
-FINAL = re.compile(r"\bfinal\b.*?\bloss[ =:]+([\d.e+-]+).*?\baccuracy[ =:]+([\d.]+)")
 
 
 def arguments():
@@ -209,31 +206,6 @@ class Outcome:
     code: int = 0
     finals: dict = dataclasses.field(default_factory=dict)  # process -> (loss, accuracy)
     trained: tuple = (0.0, 0.0)  # from when until when
-
-
-def of_process(line):
-    """(process, text) of a line that `lockstep run` passed on, (None, line) of its own."""
-    match = OF_PROCESS.match(line)
-    return (int(match.group(1)), match.group(2)) if match else (None, line)
-
-
-def progress(lines):
-    """The newest (step, of, loss) that any process printed."""
-    for _, line in reversed(lines):
-        match = PROGRESS.search(line)
-        if match:
-            return int(match.group(1)), int(match.group(2) or 0), match.group(3)
-    return None
-
-
-def finals(lines):
-    found = {}
-    for _, line in lines:
-        process, text = of_process(line)
-        match = FINAL.search(text)
-        if match and process is not None:
-            found[process] = (match.group(1), float(match.group(2)))
-    return found
 
 
 def names(job, conditions):
@@ -529,12 +501,14 @@ def who_learned(story, watch, command, killed, victim):
     return figures
 
 
+def has_the_wheel():
+    return subprocess.run([sys.executable, "-c", "from lockstep import join"], capture_output=True,
+                          check=False).returncode == 0
+
+
 def python_with_lockstep():
     """Ours, when it is what the wheel is installed in; else the one of the build."""
-    if subprocess.run([sys.executable, "-c", "from lockstep import join"], capture_output=True,
-                      check=False).returncode == 0:
-        return sys.executable
-    return ROOT / "build" / "venv" / "bin" / "python"
+    return sys.executable if has_the_wheel() else ROOT / "build" / "venv" / "bin" / "python"
 
 
 def native_finals(lines):
@@ -543,6 +517,15 @@ def native_finals(lines):
     return {process: tuple(int(group) for group in match.groups())
             for process, text in (of_process(line) for _, line in lines)
             if process is not None and (match := said.search(text))}
+
+
+def kill_and_restart(story, server, name, state, job, address, step):
+    """The server that follows, on the same directory."""
+    server.process.kill()
+    server.stop()
+    story.tell("KILLED", f"the server itself, by SIGKILL at step {step}; it restarts on the same "
+                         "directory")
+    return start_server(story, name, ["--state", state], job, address)[0]
 
 
 def run_while_the_server_dies(story):
@@ -559,12 +542,7 @@ def run_while_the_server_dies(story):
             lambda lines: next((int(found[1]) for _, line in reversed(lines)
                                 if (found := re.search(r"step (\d+)/", line))
                                 and int(found[1]) >= STEPS // 4), None), 60)
-        server.process.kill()
-        server.process.wait()
-        story.tell("KILLED", f"the server itself, by SIGKILL at step {step}; it restarts on the "
-                             f"same directory")
-        server.stop()
-        server, _ = start_server(story, "server-of-run-5-again", ["--state", state], "steps", address)
+        server = kill_and_restart(story, server, "server-of-run-5-again", state, "steps", address, step)
         code = command.end(120)
         finals_seen = native_finals(command.lines)
         longest = max((ms for _, ms, _ in finals_seen.values()), default=0)
@@ -586,8 +564,7 @@ def run_while_the_server_dies(story):
 
 def jax_with_lockstep():
     """Variables for a Python that has JAX, so that it has our package, too."""
-    if subprocess.run([sys.executable, "-c", "from lockstep import join"], capture_output=True,
-                      check=False).returncode == 0:
+    if has_the_wheel():
         return {}
     before = os.environ.get("PYTHONPATH")
     return {"PYTHONPATH": os.pathsep.join([str(PACKAGE), *([before] if before else [])])}
@@ -661,32 +638,25 @@ def run_with_an_agent(story, undisturbed):
         command = start_run(story, address, "run-7", ["--agent"])
         outcome.attempt = wait_until_training(story, watch, command, 0)
         for kill, share in enumerate((0.3, 0.6), start=1):
-            step, of, _ = command.wait_for(
-                f"{share:.0%} of the steps",
-                lambda lines: (at := progress(lines)) and at[0] >= share * at[1] and at,
-                TRAINING_LIMIT_S)
-            server.process.kill()
-            server.process.wait()
-            story.tell("KILLED", f"the server, by SIGKILL at step {step} of {of}; it restarts on the "
-                                 "same directory")
-            server.stop()
-            server, _ = start_server(story, f"server-of-run-7-again-{kill}", ["--state", state],
-                                     listen=address)
+            step, _, _ = command.wait_for(
+                f"{share:.0%} of the steps", lambda lines: (at := progress(lines)) and at[0] >=
+                share * at[1] and at, TRAINING_LIMIT_S)
+            server = kill_and_restart(story, server, f"server-of-run-7-again-{kill}", state, JOB,
+                                      address, step)
         outcome.finals = wait_for_finals(command)
         outcome.step = progress(command.lines)[0]
         outcome.code = command.end(60)
         _, job = watch.wait_for("the attempt's end", lambda j: j["state"] == "ended", 30)
-        story.tell("finished", f"{len(outcome.finals)} processes in attempt {job['attempt']}; lockstep "
-                               f"run exits with {outcome.code}")
+        story.tell("ended", f"attempt {job['attempt']}; lockstep run exits with {outcome.code}")
     finally:
         watch.stop()
         if command:
             command.stop()
         server.stop()
     outcome.took_s = time.monotonic() - began
-    story.claim(outcome.code == 0 and job["attempt"] == outcome.attempt,
-                f"run 7: {SIZE} stock processes outlive two kills of their server, without a restart")
-    story.claim(outcome.finals == undisturbed, "run 7: the same final loss and accuracy as in run 1")
+    story.claim(outcome.code == 0 and job["attempt"] == outcome.attempt and
+                outcome.finals == undisturbed,
+                f"run 7: {SIZE} stock processes end as in run 1, without a restart")
     return outcome
 
 
