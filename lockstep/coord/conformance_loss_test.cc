@@ -218,6 +218,39 @@ TEST_F(Loss, TheEndOfAnotherProcessIsNoLoss) {
   EXPECT_TRUE(h.Pending(polls[0]));
 }
 
+// While the server was away a process died, its launcher started the job again, and the new process
+// came before the launcher's reports.
+TEST(LateReports, TheEndOfTheProcessBeforeIsNoLossOfTheNextLife) {
+  CoordinatorHarness h({.size = 2});
+  for (int member = 0; member < 2; ++member) h.ProcessStarted(member, 51 + member);
+  h.RegisterAll(100);
+  h.Restart(/*from_snapshot=*/false);
+  h.Register(1, 201);  // fails the attempt; its client tries again
+  h.RegisterAll(300);
+  h.Advance(absl::Seconds(1));
+
+  h.ProcessEnded(1, 52, 0, /*signal=*/9, /*ago=*/absl::Seconds(3));
+  EXPECT_EQ(h.Condition(1), MemberCondition::kConnected);
+  EXPECT_EQ(h.log().back().text,
+            "job 'job': the process (pid 52) of task/1 before this one: its process was killed "
+            "by SIGKILL 3s ago");
+
+  h.ProcessStarted(1, 62);
+  h.ProcessEnded(1, 62, 0, /*signal=*/9, /*ago=*/absl::Milliseconds(1));
+  EXPECT_EQ(h.Condition(1), MemberCondition::kLost);
+}
+
+// Of a life that came to an earlier server nobody knows when.
+TEST(LateReports, TheEndOfAProcessThatOutlivedItsServerIsALoss) {
+  CoordinatorHarness h({.size = 2});
+  for (int member = 0; member < 2; ++member) h.ProcessStarted(member, 51 + member);
+  h.RegisterAll(100);
+  h.Restart(/*from_snapshot=*/true);
+
+  h.ProcessEnded(1, 52, 0, /*signal=*/9, /*ago=*/absl::Seconds(3));
+  EXPECT_EQ(h.Condition(1), MemberCondition::kLost);
+}
+
 // Somebody starts the job a second time while its members are in.
 TEST_F(Loss, TheEndOfAProcessOfAnotherRunIsNoLoss) {
   h.ProcessStarted(1, 4711);

@@ -444,6 +444,8 @@ struct ProcessEnded {
 // Its launcher knows that it is about to end: it raised `error`, or, where that is empty, the
 // launcher tells it to end, which is no news of a preemption.
 struct ProcessEnding {
+  // How long ago, as its launcher could not tell earlier.
+  absl::Duration ago = absl::ZeroDuration();
   MemberIndex member;
   int64_t pid = 0;
   std::string error;  // one line

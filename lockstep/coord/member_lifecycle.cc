@@ -463,6 +463,14 @@ void MemberLifecycle::SetAllToError(Time now, const ErrorPtr& because, Effects& 
 }
 
 void MemberLifecycle::Handle(Time now, const ProcessEnded& fact, Effects& out) {
+  // The report waited while its server was away, and the member's next life was faster.
+  if (const auto& came = membership_.Get(fact.member).came; came && now - fact.ago < *came) {
+    return out.Tell(Severity::kInfo,
+                    absl::StrCat("job '", job_.options.job, "': the process (pid ", fact.pid,
+                                 ") of ", job_.Name(fact.member), " before this one: ",
+                                 DescribeEnd(fact), " ", FormatSpan(fact.ago), " ago"),
+                    {LogKind::kProcessEnded, fact.member});
+  }
   const ErrorPtr error = ProcessEndedError(job_, fact);
   // Before everybody is in, nobody but itself is concerned: the others go on waiting for it.
   if (registration_.MemberEnded(now, fact.member, error, out)) {

@@ -46,6 +46,7 @@ void Membership::BeginLife(Time now, const Admission& admission) {
   // What the former life had come to is not the new one's.
   if (is_new) {
     m.was_in = false;
+    m.came = now;
     m.step.reset();
     m.phase.clear();
   }
@@ -176,6 +177,7 @@ void Membership::Restore(Time at, const record::MemberChanged& record) {
                  m.ever_registered ? std::optional(m.incarnation) : std::nullopt, is_new);
     m.incarnation = record.incarnation;
     m.ever_registered = true;
+    m.came.reset();
   }
   m.error = record.state == MemberState::kError ? record.error : nullptr;
   detector_.Begin(at, index, !record.session.none());

@@ -40,7 +40,8 @@ class Membership {
     ErrorPtr error;  // in kError
     Time since;      // when `state` began, or registering, or it was given up
     bool ever_registered = false;
-    bool was_in = false;  // this life was connected once
+    bool was_in = false;       // this life was connected once
+    std::optional<Time> came;  // when this life was first heard of; nothing: of an earlier server
     // After leaving: heartbeats and polls that were under way are still taken until then.
     std::optional<Time> grace_until;
     std::string peer;

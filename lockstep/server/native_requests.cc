@@ -11,6 +11,8 @@ namespace {
 
 // Of an exception's text: `process_error_bytes_max`.
 constexpr size_t kProcessErrorBytesMax = 512;
+// What a report may say that it waited; longer counts as this.
+constexpr absl::Duration kReportAgeMax = absl::Hours(24);
 
 std::string OneLine(std::string text) {
   text.resize(std::min(text.size(), kProcessErrorBytesMax));
@@ -38,7 +40,9 @@ absl::StatusOr<coord::Event> EventOf(const wire::native::ProcessReport& report, 
       return coord::ProcessEnded{.member = member,
                                  .pid = report.pid,
                                  .exit_code = report.exit_code,
-                                 .signal = report.signal};
+                                 .signal = report.signal,
+                                 .ago = std::clamp(absl::Microseconds(report.waited_us),
+                                                   absl::ZeroDuration(), kReportAgeMax)};
     case ProcessEvent::kEnding:
       return coord::ProcessEnding{
           .member = member, .pid = report.pid, .error = OneLine(report.error)};

@@ -235,9 +235,13 @@ void CoordinatorHarness::ProcessStarted(int member, int64_t pid) {
   Handle(coord::ProcessStarted{.member = MemberIndex(member), .host = "host-a", .pid = pid});
 }
 
-void CoordinatorHarness::ProcessEnded(int member, int64_t pid, int exit_code, int signal) {
-  Handle(coord::ProcessEnded{
-      .member = MemberIndex(member), .pid = pid, .exit_code = exit_code, .signal = signal});
+void CoordinatorHarness::ProcessEnded(int member, int64_t pid, int exit_code, int signal,
+                                      absl::Duration ago) {
+  Handle(coord::ProcessEnded{.member = MemberIndex(member),
+                             .pid = pid,
+                             .exit_code = exit_code,
+                             .signal = signal,
+                             .ago = ago});
 }
 
 void CoordinatorHarness::ProcessEnding(int member, int64_t pid, std::string error) {

@@ -150,7 +150,8 @@ class CoordinatorHarness {
   // Facts.
   void Hangup(CallId call, bool agent_away = false);  // CallLeft
   void ProcessStarted(int member, int64_t pid);
-  void ProcessEnded(int member, int64_t pid, int exit_code, int signal = 0);
+  void ProcessEnded(int member, int64_t pid, int exit_code, int signal = 0,
+                    absl::Duration ago = absl::ZeroDuration());
   void ProcessStopped(int member, int64_t pid);
   void ProcessContinued(int member, int64_t pid);
   void ProcessEnding(int member, int64_t pid, std::string error = "");

@@ -16,7 +16,9 @@
 #include "asio/steady_timer.hpp"
 #include "lockstep/base/check.h"
 #include "lockstep/base/mutex.h"
+#include "lockstep/base/time.h"
 #include "lockstep/platform/link/client_link.h"
+#include "lockstep/platform/runtime/loop.h"
 #include "lockstep/platform/runtime/signals_blocked.h"
 #include "lockstep/wire/native/codec.h"
 
@@ -32,17 +34,22 @@ class ReportQueue {
  public:
   explicit ReportQueue(size_t reports_max) : reports_max_(reports_max) {}
 
+  struct Waiting {
+    ProcessReport report;
+    Time since;
+  };
+
   void Push(ProcessReport report) {
     const MutexLock lock(mutex_);
     if (waiting_.size() >= reports_max_) {
       waiting_.pop_front();
       ++dropped_;
     }
-    waiting_.push_back(std::move(report));
+    waiting_.push_back({.report = std::move(report), .since = runtime::MonotonicNow()});
   }
   // The report to send now, which is under way until `Sent`: the one that was, else the oldest;
   // null: there is none. For the sending thread only.
-  const ProcessReport* Next() {
+  const Waiting* Next() {
     const MutexLock lock(mutex_);
     if (!under_way_ && !waiting_.empty()) {
       under_way_ = std::move(waiting_.front());
@@ -74,8 +81,8 @@ class ReportQueue {
   const size_t reports_max_;
   Mutex mutex_;
   CondVar idle_;
-  std::deque<ProcessReport> waiting_ ABSL_GUARDED_BY(mutex_);
-  std::optional<ProcessReport> under_way_ ABSL_GUARDED_BY(mutex_);
+  std::deque<Waiting> waiting_ ABSL_GUARDED_BY(mutex_);
+  std::optional<Waiting> under_way_ ABSL_GUARDED_BY(mutex_);
   size_t dropped_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
@@ -173,7 +180,7 @@ class Reporter::Impl {
       trouble_.Say(absl::StrCat("dropped the ", dropped, " oldest reports: more than ",
                                 options_.reports_max, " waited (reports_max)"));
     }
-    const ProcessReport* const next = queue_.Next();
+    const ReportQueue::Waiting* const next = queue_.Next();
     if (link_ == nullptr && (next != nullptr || trouble_.owes_found())) return Dial();
     if (next != nullptr) Send(*next);
   }
@@ -196,9 +203,11 @@ class Reporter::Impl {
     Pump();
   }
 
-  void Send(const ProcessReport& report) {
+  void Send(const ReportQueue::Waiting& next) {
     LOCKSTEP_DCHECK(stage_ == Stage::kIdle && link_ != nullptr);
     stage_ = Stage::kSending;
+    ProcessReport report = next.report;
+    report.waited_us = absl::ToInt64Microseconds(runtime::MonotonicNow() - next.since);
     timer_.expires_after(absl::ToChronoNanoseconds(options_.attempt_timeout));
     timer_.async_wait([this](const asio::error_code& error) {
       if (error || stage_ != Stage::kSending) return;
@@ -206,9 +215,10 @@ class Reporter::Impl {
       LinkClosed(absl::DeadlineExceededError(absl::StrCat(
           address_, " did not answer within ", absl::FormatDuration(options_.attempt_timeout))));
     });
-    link_->Call(
-        KindOf<ProcessReport>::kKind, wire::native::Encode(report),
-        [this, &report](absl::StatusOr<std::string> answer) { Answered(report, answer.status()); });
+    link_->Call(KindOf<ProcessReport>::kKind, wire::native::Encode(report),
+                [this, &next](absl::StatusOr<std::string> answer) {
+                  Answered(next.report, answer.status());
+                });
   }
 
   void Answered(const ProcessReport& report, const absl::Status& status) {
