@@ -148,7 +148,7 @@ void ClientLink::Greeted(const Message& message) {
                         address_, static_cast<int>(message.type))));
   }
   welcomed_ = true;
-  connection_->Welcomed();
+  connection_->Welcomed(welcome->message_bytes_max);
   const auto events = events_;
   if (events->ready) events->ready(*welcome);
 }

@@ -103,6 +103,7 @@ Connection::Connection(asio::io_context& io, std::shared_ptr<Channel> channel,
                .message_bytes_max = options.hello_bytes_max,
                .partial_messages_max = 0}),
       timer_(io) {
+  outbox_.SetPeerMax(options.message_bytes_max);
   if (memory != nullptr) {
     reader_.SetRoom([memory](size_t bytes) { return memory->HasRoom(bytes); });
   }
@@ -111,8 +112,9 @@ Connection::Connection(asio::io_context& io, std::shared_ptr<Channel> channel,
 
 Connection::~Connection() { channel_->Close(); }
 
-void Connection::Welcomed() {
+void Connection::Welcomed(size_t peer_message_bytes_max) {
   if (life_.state() != LinkLife::State::kGreeting) return;
+  if (peer_message_bytes_max > 0) outbox_.SetPeerMax(peer_message_bytes_max);
   life_.Open(MonotonicNow());
   reader_.SetLimits({.payload_bytes_max = kFramePayloadMax,
                      .message_bytes_max = options_.message_bytes_max,
@@ -120,11 +122,16 @@ void Connection::Welcomed() {
   ArmTimer();
 }
 
+bool Connection::HasRoom(size_t bytes) const {
+  const size_t waits = outbox_.bytes();
+  return waits <= options_.write_queue_bytes_max &&
+         bytes + kFrameHeaderBytes <= options_.write_queue_bytes_max - waits;
+}
+
 bool Connection::MaySend(size_t bytes) {
   if (!life_.converses()) return false;
   const size_t waits = outbox_.bytes();
-  const bool full = waits > options_.write_queue_bytes_max ||
-                    bytes + kFrameHeaderBytes > options_.write_queue_bytes_max - waits;
+  const bool full = !HasRoom(bytes);
   const runtime::MemoryAccount* const memory = share_.account();
   const bool is_short = waits > kUnreadWhenShortMax && memory != nullptr && !memory->HasReserve();
   if (!full && !is_short) return true;
@@ -161,10 +168,10 @@ void Connection::Queue(Message message, std::shared_ptr<const std::string> paylo
 
 void Connection::Close(absl::Status why, std::string_view farewell_reason) {
   Message farewell = FarewellMessage(farewell_reason, std::string(why.message()));
-  CloseWith(std::move(farewell), std::move(why));
+  Close(std::move(farewell), std::move(why));
 }
 
-void Connection::CloseWith(Message last, absl::Status why) {
+void Connection::Close(Message last, absl::Status why) {
   if (!life_.converses()) return;
   outbox_.Push(std::move(last));
   life_.BeginClosing(MonotonicNow(), std::move(why));

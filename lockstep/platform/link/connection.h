@@ -59,8 +59,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
                  memory);
   }
 
-  // The hello was accepted: the bounds of an open link hold from here.
-  void Welcomed();
+  // The hello was accepted: the bounds of an open link hold from here. `peer_message_bytes_max`:
+  // what the other end says that it takes; 0: nothing.
+  void Welcomed(size_t peer_message_bytes_max = 0);
+
+  // Whether a message of so many bytes may be sent: else the other end reads too slowly
+  // (write_queue_bytes_max), and sending it would break the link.
+  bool HasRoom(size_t bytes) const;
 
   // Ignored once the link is closing. With a payload that others send as well, instead of the
   // message's own.
@@ -77,7 +82,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Writes what waits and then a farewell (or `last`), and closes. `why` goes to `closed`.
   void Close(absl::Status why, std::string_view farewell_reason);
   // Ignored once the link is closing.
-  void CloseWith(Message last, absl::Status why);
+  void Close(Message last, absl::Status why);
 
   // Closes at once and calls nobody any more.
   void Abandon();

@@ -421,7 +421,26 @@ void Outbox::Queue(Message message, std::shared_ptr<const std::string> payload) 
   // The first of those who share it counts all of it, each further one less.
   const size_t cost = payload->size() / static_cast<size_t>(std::max(1L, payload.use_count()));
   payloads_ += cost;
-  queue_.push_back({.message = std::move(message), .payload = std::move(payload), .cost = cost});
+  Entry entry = {.message = std::move(message), .payload = std::move(payload), .cost = cost};
+  // Behind those that wait to begin, or a very long one would never.
+  if (entry.in_fragments() && (!later_.empty() || !MayBegin(entry))) {
+    later_.push_back(std::move(entry));
+  } else {
+    Begin(std::move(entry));
+  }
+}
+
+bool Outbox::MayBegin(const Entry& entry) const {
+  return turns_ == 0 || (turns_ < kTurnsMax && turns_bytes_ < turns_bytes_max_ &&
+                         entry.payload->size() <= turns_bytes_max_ - turns_bytes_);
+}
+
+void Outbox::Begin(Entry entry) {
+  if (entry.in_fragments()) {
+    ++turns_;
+    turns_bytes_ += entry.payload->size();
+  }
+  queue_.push_back(std::move(entry));
 }
 
 bool Outbox::PushReady(const Message& message, std::string_view payload) {
@@ -457,13 +476,20 @@ void Outbox::Take(size_t bytes_max, Batch& out) {
     }
     if (entry.offset < entry.payload->size()) {
       queue_.push_back(std::move(entry));
-    } else {
-      payloads_ -= entry.cost;
+      continue;
+    }
+    payloads_ -= entry.cost;
+    if (!entry.in_fragments()) continue;
+    --turns_;
+    turns_bytes_ -= entry.payload->size();
+    for (; !later_.empty() && MayBegin(later_.front()); later_.pop_front()) {
+      Begin(std::move(later_.front()));
     }
   }
   LOCKSTEP_DCHECK(bytes_ >= out.size);
   bytes_ -= out.size;
-  LOCKSTEP_DCHECK(!queue_.empty() || (bytes_ == 0 && payloads_ == 0));
+  LOCKSTEP_DCHECK(!queue_.empty() || (bytes_ == 0 && payloads_ == 0 && later_.empty()));
+  LOCKSTEP_DCHECK(turns_ > 0 || (turns_bytes_ == 0 && later_.empty()));
 }
 
 }  // namespace lockstep::link

@@ -2,6 +2,7 @@
 // Pure: bytes in, bytes out.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -187,13 +188,22 @@ struct Batch {
 };
 
 // Messages that wait to be written. Long ones take turns, a frame each, so that short ones overtake
-// them; those of one turn keep their order.
+// them; those of one turn keep their order. So many take turns as the other end takes in fragments
+// at a time; those that come later begin, in order, as those end.
 //
 // Threads: thread-compatible. Bounds: the caller looks at `bytes()`.
 class Outbox {
  public:
   // What a message costs beside its payload and headers, while it waits for its turn.
   static constexpr size_t kEntryBytes = 192;
+  // Of messages in fragments at a time. One may be longer, alone.
+  static constexpr size_t kTurnsMax = 16;
+  static constexpr size_t kTurnsBytesMax = size_t{8} << 20;
+
+  // What the other end takes of messages in fragments together, if less than kTurnsBytesMax.
+  void SetPeerMax(size_t message_bytes_max) {
+    turns_bytes_max_ = std::min(message_bytes_max, kTurnsBytesMax);
+  }
 
   void Push(Message message);
   // With a payload that others send as well, instead of the message's own.
@@ -205,9 +215,9 @@ class Outbox {
 
   bool empty() const { return bytes_ == 0; }
   // Payload and headers that have not been taken, and what it costs to keep them.
-  size_t bytes() const { return bytes_ + queue_.size() * kEntryBytes; }
+  size_t bytes() const { return bytes_ + waiting() * kEntryBytes; }
   // What it holds, as it costs: payloads that others send as well are counted in part.
-  size_t memory() const { return ready_.capacity() + payloads_ + queue_.size() * kEntryBytes; }
+  size_t memory() const { return ready_.capacity() + payloads_ + waiting() * kEntryBytes; }
 
  private:
   struct Entry {
@@ -215,7 +225,14 @@ class Outbox {
     std::shared_ptr<const std::string> payload;
     size_t offset = 0;
     size_t cost = 0;  // of the payload
+
+    bool in_fragments() const { return payload->size() > kFramePayloadMax; }
   };
+  size_t waiting() const { return queue_.size() + later_.size(); }
+  // Whether the other end takes its fragments beside those of the messages in the queue.
+  bool MayBegin(const Entry& entry) const;
+  // Into the queue: it takes turns from now on.
+  void Begin(Entry entry);
   void Queue(Message message, std::shared_ptr<const std::string> payload);
   // Whether it can go out with what is ready; then it has been copied there.
   bool PushReady(const Message& message, std::string_view payload);
@@ -223,6 +240,10 @@ class Outbox {
   // Frames already: short messages that came while nothing was in their way.
   std::string ready_;
   std::deque<Entry> queue_;
+  std::deque<Entry> later_;  // long ones that have not begun
+  size_t turns_ = 0;         // of messages in fragments that are in the queue
+  size_t turns_bytes_ = 0;   // of their payloads
+  size_t turns_bytes_max_ = kTurnsBytesMax;
   size_t bytes_ = 0;
   size_t payloads_ = 0;  // the costs of those in the queue
 };

@@ -272,6 +272,45 @@ TEST(Outbox, LetsShortMessagesOvertakeALongOne) {
   EXPECT_EQ(read.messages[2].id, 1u);
 }
 
+// One link may carry the long values of a whole host.
+TEST(Outbox, BeginsNoMoreLongMessagesThanTheOtherEndTakes) {
+  Outbox outbox;
+  constexpr size_t kMessages = 200;
+  constexpr size_t kBytes = 3 * kFramePayloadMax;
+  for (uint64_t id = 1; id <= kMessages; ++id) outbox.Push(RequestOf(id, std::string(kBytes, 'x')));
+  outbox.Push(RequestOf(kMessages + 1, "short"));
+  MessageReader reader({.payload_bytes_max = kFramePayloadMax,
+                        .message_bytes_max = Outbox::kTurnsBytesMax,
+                        .partial_messages_max = Outbox::kTurnsMax});
+  std::vector<uint64_t> ids;
+  while (!outbox.empty()) {
+    reader.Append(TakeFrom(outbox, 1));
+    while (true) {
+      auto message = reader.Next();
+      ASSERT_TRUE(message.ok()) << message.status();
+      if (!message->has_value()) break;
+      ids.push_back((*message)->id);
+    }
+  }
+  ASSERT_EQ(ids.size(), kMessages + 1);
+  EXPECT_EQ(ids.front(), kMessages + 1) << "a short one waits for no long one";
+  EXPECT_TRUE(std::is_sorted(ids.begin() + 1, ids.end()));
+}
+
+TEST(Outbox, SendsAMessageAloneThatIsLongerThanTheOthersTogether) {
+  Outbox outbox;
+  outbox.SetPeerMax(4 * kFramePayloadMax);
+  for (uint64_t id = 1; id <= 4; ++id) {
+    outbox.Push(RequestOf(id, std::string(3 * kFramePayloadMax, 'x')));
+  }
+  std::string bytes;
+  while (!outbox.empty()) bytes += TakeFrom(outbox, 1);
+  const ReadResult read = ReadAll(bytes, {.payload_bytes_max = kFramePayloadMax,
+                                          .message_bytes_max = 4 * kFramePayloadMax,
+                                          .partial_messages_max = 64});
+  EXPECT_EQ(read.messages.size(), 4u) << read.error;
+}
+
 TEST(Outbox, WritesAPayloadOfManyFromWhereItIs) {
   const auto payload = std::make_shared<const std::string>(3 * kFramePayloadMax / 2, 'x');
   Outbox outbox;

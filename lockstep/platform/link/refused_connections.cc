@@ -18,7 +18,7 @@ std::string RefusedConnections::Add(asio::ip::tcp::socket socket, const Message&
                                if (table == nullptr) return;
                                const auto found = table->find(id);
                                if (found == table->end()) return;
-                               found->second->CloseWith(last, absl::ResourceExhaustedError(why));
+                               found->second->Close(last, absl::ResourceExhaustedError(why));
                              },
                          .closed =
                              [weak, id](const absl::Status&) {

@@ -356,7 +356,7 @@ void Server::Impl::Greet(LinkId id, Link& link, const Message& message) {
         "this server speaks version %d of the link, the client %d to %d: update the older of the "
         "two",
         kLinkVersion, hello->version_min, hello->version_max);
-    return link.connection->CloseWith(
+    return link.connection->Close(
         {.type = FrameType::kRefused,
          .payload = wire::native::Encode(Refused{.reason = "version", .message = text})},
         absl::FailedPreconditionError(text));
@@ -365,8 +365,8 @@ void Server::Impl::Greet(LinkId id, Link& link, const Message& message) {
     const std::string text =
         "this server speaks TLS only: use its join string, lockstep://HOST:PORT#sha256=..., from "
         "its log or ready file";
-    return link.connection->CloseWith(Refusal("tls_required", text),
-                                      absl::FailedPreconditionError(text));
+    return link.connection->Close(Refusal("tls_required", text),
+                                  absl::FailedPreconditionError(text));
   }
   link.stage = Stage::kAwaited;
   if (!options_.admit) return Admit(id, Rights());
@@ -386,7 +386,7 @@ void Server::Impl::Admit(LinkId id, Verdict verdict) {
   if (link.stage != Stage::kAwaited || drained_) return;
   if (!verdict.ok()) {
     link.stage = Stage::kRefused;
-    return link.connection->CloseWith(
+    return link.connection->Close(
         Refusal(wire::native::ReasonOf(verdict.status()), std::string(verdict.status().message())),
         verdict.status());
   }
@@ -442,7 +442,7 @@ bool Server::Impl::MayStay(const Link& link, const Request& request) {
       "%d connections are open, and the last %d of %d are for sessions that go on "
       "(connections_max)",
       links_.size(), options_.connections_reserved, options_.connections_max);
-  link.connection->CloseWith(Refusal("connection_limit", text), absl::ResourceExhaustedError(text));
+  link.connection->Close(Refusal("connection_limit", text), absl::ResourceExhaustedError(text));
   return false;
 }
 
@@ -455,6 +455,13 @@ void Server::Impl::Answer(LinkId id, RequestKind kind, uint64_t request, Payload
     payload = Failure(LimitExceeded(
         absl::StrFormat("the answer has %d bytes, %d are allowed (message_bytes_max); ask for less",
                         bytes, options_.link.message_bytes_max)));
+  }
+  // One link carries the answers of many callers where it is an agent's: those that fit go.
+  if (bytes > kLongAnswerBytes && !it->second->connection->HasRoom(bytes)) {
+    payload = Failure(LimitExceeded(absl::StrFormat(
+        "the answer has %d bytes, and too many wait to be read on this connection already "
+        "(write_queue_bytes_max %d); ask again",
+        bytes, options_.link.write_queue_bytes_max)));
   }
   if (bytes > kLongAnswerBytes && options_.memory != nullptr && !options_.memory->Holds(bytes)) {
     payload = Failure(MemoryMax(*options_.memory, bytes));

@@ -192,8 +192,8 @@ void LinkStream::Close() {
     }
     std::erase_if(pending_, [&id = id](const auto& each) { return each.link != id; });
     Write(*link.connection, std::exchange(pending_, {}));
-    link.connection->CloseWith({.type = FrameType::kPeerClosing, .must_understand = true},
-                               absl::CancelledError("closed"));
+    link.connection->Close({.type = FrameType::kPeerClosing, .must_understand = true},
+                           absl::CancelledError("closed"));
     link.connection->SendNow({});
   }
   links_.clear();
@@ -287,7 +287,7 @@ void LinkStream::Welcome(const Conversation::Welcome& welcome) {
   Message message = {
       .type = FrameType::kWelcome, .must_understand = true, .payload = wire::native::Encode(said)};
   if (welcome.last) {
-    at->second.connection->CloseWith(std::move(message), absl::CancelledError("not the same end"));
+    at->second.connection->Close(std::move(message), absl::CancelledError("not the same end"));
     links_.erase(at);
     return;
   }
