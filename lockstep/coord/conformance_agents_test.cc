@@ -54,6 +54,17 @@ TEST_F(ThroughAnAgent, AKeyIsWrittenOnceThoughASecondWriteWouldBeRefused) {
 }
 
 TEST_F(ThroughAnAgent, AnswersAreKeptUntilTheAgentHasThem) {
+// Its session may ask native requests as well.
+TEST_F(ThroughAnAgent, ANumberOfANativeRequestIsRefused) {
+  h.Ask(kAgent.Again(5), SetKey{.key = "a", .value = "1"});
+  h.Ask(kAgent.Again(6), DeleteKey{.key = "a"});
+  for (const uint64_t number : {5, 6}) {
+    EXPECT_THAT(h.Reply(h.Set(By(0, number), "b", "2")),
+                HasError(StatusCode::kInvalidArgument, Reason::kInvalidArgument));
+  }
+  EXPECT_THAT(h.Reply(h.Set(By(0, 7), "b", "2")), Succeeded());
+}
+
   h.Increment(By(0, 1), "count", 5);
   h.AnsweredThrough(kAgent, 1);
   EXPECT_THAT(h.Reply(h.Increment(By(0, 1), "count", 5)),

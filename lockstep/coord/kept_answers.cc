@@ -35,6 +35,10 @@ std::optional<record::AnswerKept> KeptAnswerOf(const Caller& caller, const Answe
   return kept;
 }
 
+bool MayBeStock(const record::AnswerKept& kept) {
+  return !kept.swapped && !kept.deleted && (kept.result || !kept.revision);
+}
+
 Answer AnswerAgain(const record::AnswerKept& kept, const std::string* value) {
   const int64_t revision = kept.revision.value_or(0);
   // A swap first: its record has a revision, too.

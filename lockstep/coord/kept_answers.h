@@ -15,6 +15,10 @@ namespace lockstep::coord {
 // happen twice. Values are not kept: a client that asks again sends them along.
 std::optional<record::AnswerKept> KeptAnswerOf(const Caller& caller, const Answer& answer);
 
+// Whether it may be an answer to a stock client's request, which agents pass on: natives are told
+// of revisions and of what was deleted.
+bool MayBeStock(const record::AnswerKept& kept);
+
 // The answer once more. `value`: what the request wrote, when it wrote one.
 Answer AnswerAgain(const record::AnswerKept& kept, const std::string* value);
 

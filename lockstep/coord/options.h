@@ -44,7 +44,7 @@ struct CoordinatorOptions {
   // For everybody who was connected when the server died, from its restart.
   absl::Duration restart_grace = absl::Seconds(30);
   // A session that is no member's is forgotten this long after its link broke.
-  absl::Duration session_timeout = absl::Minutes(5);
+  absl::Duration session_timeout = absl::Minutes(15);
   // Members may die and come back: nobody else is told, and barriers wait for them.
   bool recoverable = false;
   // Parked state watches are answered at most this often; the first change after a rest, at once.
