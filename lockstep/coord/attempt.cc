@@ -81,7 +81,7 @@ void Attempt::Handle(Time now, const ListBarriers& request, Effects& out) {
 void Attempt::Handle(Time now, const CallLeft& fact, Effects&) {
   const CallId call = fact.call;
   // A call waits in one machine at most, so the first that knows it is the only one.
-  static_cast<void>(polls_.Forget(now, call, fact.agent_away) || shutdown_.Forget(call) ||
+  static_cast<void>(polls_.Forget(now, fact) || shutdown_.Forget(call) ||
                     registration_.Forget(now, call) || watch_.Forget(call) ||
                     primitives_.Forget(call));
 }

@@ -16,6 +16,7 @@ using lockstep::testing::HasError;
 using lockstep::testing::Native;
 using lockstep::testing::Succeeded;
 using lockstep::testing::Who;
+using ::testing::HasSubstr;
 
 // Two members on one host, whose agent has session 7.
 class ThroughAnAgent : public ::testing::Test {
@@ -53,7 +54,6 @@ TEST_F(ThroughAnAgent, AKeyIsWrittenOnceThoughASecondWriteWouldBeRefused) {
   EXPECT_EQ(h.Value(h.Get(By(1, 3), "a")), "1");
 }
 
-TEST_F(ThroughAnAgent, AnswersAreKeptUntilTheAgentHasThem) {
 // Its session may ask native requests as well.
 TEST_F(ThroughAnAgent, ANumberOfANativeRequestIsRefused) {
   h.Ask(kAgent.Again(5), SetKey{.key = "a", .value = "1"});
@@ -65,6 +65,7 @@ TEST_F(ThroughAnAgent, ANumberOfANativeRequestIsRefused) {
   EXPECT_THAT(h.Reply(h.Set(By(0, 7), "b", "2")), Succeeded());
 }
 
+TEST_F(ThroughAnAgent, AnswersAreKeptUntilTheAgentHasThem) {
   h.Increment(By(0, 1), "count", 5);
   h.AnsweredThrough(kAgent, 1);
   EXPECT_THAT(h.Reply(h.Increment(By(0, 1), "count", 5)),
@@ -84,7 +85,7 @@ TEST_F(ThroughAnAgent, AMemberIsHeldToItsAttempt) {
 
 TEST_F(ThroughAnAgent, ASilentLinkOfTheAgentIsNoProofOfADeath) {
   const CallId poll = h.Poll(By(0, 1));
-  h.Hangup(poll, /*agent_away=*/true);
+  h.Hangup(poll, CallLeft::Agent::kAway);
   h.Advance(absl::Seconds(60));
   EXPECT_EQ(h.Condition(0), MemberCondition::kSuspect);
 
@@ -98,6 +99,26 @@ TEST_F(ThroughAnAgent, AProcessThatDiesIsMissedAtOnce) {
   h.Hangup(poll);
   h.Advance(absl::Seconds(1));
   EXPECT_THAT(h.Reply(other), HasError(StatusCode::kUnavailable, Reason::kConnectionLost));
+}
+
+TEST_F(ThroughAnAgent, AnAgentThatEndsIsNamedAlsoWhereItsProcessesEndByIt) {
+  for (int member = 0; member < 2; ++member) h.ProcessStarted(member, 51 + member);
+  const CallId poll = h.Poll(By(0, 1));
+  const CallId other = h.Poll(By(1, 2));
+  h.Hangup(poll, CallLeft::Agent::kEnded);
+  EXPECT_THAT(h.Member(0).why, HasSubstr("the agent of its host disconnected"));
+  h.Advance(absl::Milliseconds(50));
+  h.ProcessEnded(0, 51, 0, /*signal=*/6);
+  EXPECT_THAT(h.Reply(other), HasError(StatusCode::kUnavailable, Reason::kAgentEnded, "task/0",
+                                       "the agent of its host disconnected 50ms ago"));
+}
+
+TEST_F(ThroughAnAgent, AnAgentThatEndedIsMissedWithoutNewsOfItsProcesses) {
+  const CallId poll = h.Poll(By(0, 1));
+  const CallId other = h.Poll(By(1, 2));
+  h.Hangup(poll, CallLeft::Agent::kEnded);
+  h.Advance(absl::Seconds(1));
+  EXPECT_THAT(h.Reply(other), HasError(StatusCode::kUnavailable, Reason::kAgentEnded, "task/0"));
 }
 
 TEST_F(ThroughAnAgent, ABarrierHalfFilledOutlivesTheServer) {

@@ -28,6 +28,7 @@ constexpr NamedReason kReasons[] = {
     {Reason::kSuperseded, "superseded"},
     {Reason::kHeartbeatTimeout, "heartbeat_timeout"},
     {Reason::kConnectionLost, "connection_lost"},
+    {Reason::kAgentEnded, "agent_ended"},
     {Reason::kProcessEnded, "process_ended"},
     {Reason::kReportedError, "reported_error"},
     {Reason::kRegistrationFailed, "registration_failed"},

@@ -28,6 +28,7 @@ enum class Reason {
   kSuperseded,               // a newer call of the same member took this one's place
   kHeartbeatTimeout,         // nothing was heard for heartbeat_timeout
   kConnectionLost,           // the member's connection broke and did not come back
+  kAgentEnded,               // the same of its host's agent
   kProcessEnded,             // its launcher saw the member's process end
   kReportedError,            // the member itself reported an error
   kRegistrationFailed,       // not everybody registered

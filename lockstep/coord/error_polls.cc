@@ -54,8 +54,8 @@ void ErrorPolls::FailAll(const ErrorPtr& error, Effects& out) {
   LOCKSTEP_DCHECK(InvariantsHold());
 }
 
-bool ErrorPolls::Forget(Time now, CallId call, bool agent_away) {
-  const auto found = calls_.find(call);
+bool ErrorPolls::Forget(Time now, const CallLeft& fact) {
+  const auto found = calls_.find(fact.call);
   if (found == calls_.end()) return false;
   const MemberIndex member = found->second;
   calls_.erase(found);
@@ -66,10 +66,18 @@ bool ErrorPolls::Forget(Time now, CallId call, bool agent_away) {
     membership_.detector().SetPolls(now, member, false);
     broke = !membership_.Get(member).native();  // whose session tells how its connection is
   }
-  if (broke && agent_away) {
-    membership_.detector().ConnectionSilent(now, member);
-  } else if (broke) {
-    membership_.detector().ConnectionBroke(now, member);
+  if (!broke) return true;
+  FailureDetector& detector = membership_.detector();
+  switch (fact.agent) {
+    case CallLeft::Agent::kConnected:
+      detector.ConnectionBroke(now, member);
+      break;
+    case CallLeft::Agent::kAway:
+      detector.ConnectionSilent(now, member);
+      break;
+    case CallLeft::Agent::kEnded:
+      detector.ConnectionBroke(now, member, FailureDetector::Link::kAgentEnded);
+      break;
   }
   LOCKSTEP_DCHECK(InvariantsHold());
   return true;

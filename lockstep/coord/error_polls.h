@@ -41,9 +41,8 @@ class ErrorPolls {
   // Every poll gets `error`. The members are taken to end by it, and to send nothing more.
   void FailAll(const ErrorPtr& error, Effects& out);
 
-  // The caller left, or (`agent_away`) only who passed its call on. False when the call neither
-  // waits here nor awaits the first poll.
-  bool Forget(Time now, CallId call, bool agent_away);
+  // False when the call neither waits here nor awaits the first poll.
+  bool Forget(Time now, const CallLeft& fact);
 
   // All records are applied: members that are in polled before, and poll again or are lost.
   void Restored() { used_ = membership_.connected() > 0; }

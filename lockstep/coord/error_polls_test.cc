@@ -44,15 +44,15 @@ TEST_F(ErrorPollsTest, AnswerAllWhenTheAttemptFailsAndLatePollsAtOnce) {
   for (const Reply& reply : out_.replies) EXPECT_EQ(reply.error, error);
   EXPECT_TRUE(polls_.WasTold(MemberIndex(1)));
   EXPECT_EQ(polls_.waits(), 0u);
-  EXPECT_FALSE(polls_.Forget(At(3), CallId(1), /*agent_away=*/false)) << "it is answered";
+  EXPECT_FALSE(polls_.Forget(At(3), {.call = CallId(1)})) << "it is answered";
 }
 
 TEST_F(ErrorPollsTest, ThePollOfAStockMemberStandsForItsConnection) {
   polls_.Poll(At(1), MemberIndex(0), CallId(1), nullptr, out_);
   polls_.Poll(At(1), kNative, CallId(2), nullptr, out_);
 
-  EXPECT_TRUE(polls_.Forget(At(2), CallId(1), /*agent_away=*/false));
-  EXPECT_TRUE(polls_.Forget(At(2), CallId(2), /*agent_away=*/false));
+  EXPECT_TRUE(polls_.Forget(At(2), {.call = CallId(1)}));
+  EXPECT_TRUE(polls_.Forget(At(2), {.call = CallId(2)}));
 
   EXPECT_TRUE(Broke(MemberIndex(0)));
   EXPECT_FALSE(Broke(kNative)) << "its session tells";
@@ -63,7 +63,7 @@ TEST_F(ErrorPollsTest, ThePollOfAStockMemberStandsForItsConnection) {
 TEST_F(ErrorPollsTest, APollThatAnAgentPassesOnDoesNotStandForTheAgentsLink) {
   polls_.Poll(At(1), MemberIndex(0), CallId(1), nullptr, out_);
 
-  EXPECT_TRUE(polls_.Forget(At(2), CallId(1), /*agent_away=*/true));
+  EXPECT_TRUE(polls_.Forget(At(2), {.call = CallId(1), .agent = CallLeft::Agent::kAway}));
 
   EXPECT_FALSE(Broke(MemberIndex(0)));
   EXPECT_EQ(membership_.detector().Of(MemberIndex(0)).link, FailureDetector::Link::kSilent);
@@ -77,8 +77,8 @@ TEST_F(ErrorPollsTest, UntilTheFirstPollTheRegistrationStandsForIt) {
   polls_.Poll(At(1), MemberIndex(1), CallId(3), nullptr, out_);
   EXPECT_EQ(polls_.waits(), 1u) << "a registration is answered";
 
-  EXPECT_TRUE(polls_.Forget(At(2), CallId(1), /*agent_away=*/false));
-  EXPECT_FALSE(polls_.Forget(At(2), CallId(2), /*agent_away=*/false));
+  EXPECT_TRUE(polls_.Forget(At(2), {.call = CallId(1)}));
+  EXPECT_FALSE(polls_.Forget(At(2), {.call = CallId(2)}));
 
   EXPECT_TRUE(Broke(MemberIndex(0)));
   EXPECT_FALSE(Broke(MemberIndex(1)));

@@ -422,10 +422,14 @@ struct ListBarriers {
 // had the answer. Not answered. Unknown calls are ignored, and answered ones but for a
 // registration: its caller is in and does not know it.
 struct CallLeft {
+  // Where the agent is that forwarded the call, of those that an agent did.
+  enum class Agent {
+    kConnected,  // the caller left by itself
+    kAway,       // its link is silent; it will forward the call again: no news of the caller
+    kEnded,      // and the connection of each of its callers with it
+  };
   CallId call;
-  // Not the caller's connection broke, but the link of the agent that passed its call on, and will
-  // pass it on again: this says nothing about the caller.
-  bool agent_away = false;
+  Agent agent = Agent::kConnected;
 };
 
 // Facts from the launcher that started the member's process.
@@ -440,12 +444,12 @@ struct ProcessEnded {
   // Exactly one is meaningful: `signal` when it is not zero.
   int exit_code = 0;
   int signal = 0;
+  // How long ago, as its launcher could not tell earlier.
+  absl::Duration ago = absl::ZeroDuration();
 };
 // Its launcher knows that it is about to end: it raised `error`, or, where that is empty, the
 // launcher tells it to end, which is no news of a preemption.
 struct ProcessEnding {
-  // How long ago, as its launcher could not tell earlier.
-  absl::Duration ago = absl::ZeroDuration();
   MemberIndex member;
   int64_t pid = 0;
   std::string error;  // one line

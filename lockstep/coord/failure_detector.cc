@@ -57,7 +57,7 @@ void FailureDetector::SetLink(MemberIndex member, Link link, Time since, Time du
   health.link = link;
   health.link_since = since;
   health.link_due = due;
-  if (link == Link::kBroken) {
+  if (health.broke() && link != Link::kRestarted) {
     broken_.insert(member);
   } else {
     broken_.erase(member);
@@ -114,14 +114,16 @@ std::vector<FailureDetector::Turn> FailureDetector::TakeTurns() {
   return turns;
 }
 
-void FailureDetector::ConnectionBroke(Time now, MemberIndex member) {
+void FailureDetector::ConnectionBroke(Time now, MemberIndex member, Link how) {
   const Watched& its = members_[member.value()];
   // A link that is known to be broken keeps its deadline.
   if (!its.entry || its.health.broke()) return;
+  // An agent makes its link again as a native client does.
+  const bool by_session = its.health.signs.native() || how == Link::kAgentEnded;
   const absl::Duration grace =
-      its.health.signs.native() ? job_.options.session_grace : job_.options.connection_grace;
+      by_session ? job_.options.session_grace : job_.options.connection_grace;
   // The link before the suspicion, whose turn names it.
-  SetLink(member, Link::kBroken, now, now + grace);
+  SetLink(member, how, now, now + grace);
   BecomeSuspect(member, now);
 }
 
@@ -208,9 +210,25 @@ bool FailureDetector::InvariantsHold() const {
   for (const auto& [time, member] : time_outs_) {
     LOCKSTEP_CHECK(members_[member.value()].entry == time);
   }
-  for (MemberIndex member : broken_) LOCKSTEP_CHECK(Of(member).link == Link::kBroken);
+  for (MemberIndex member : broken_) LOCKSTEP_CHECK(Of(member).broke());
   LOCKSTEP_CHECK(broken_.size() + restarted_ <= time_outs_.size());
   return true;
+}
+
+std::string DescribeLink(FailureDetector::Link link) {
+  switch (link) {
+    case FailureDetector::Link::kUp:
+      break;
+    case FailureDetector::Link::kSilent:
+      return "its connection was closed, since nothing came over it";
+    case FailureDetector::Link::kBroken:
+      return "its connection broke";
+    case FailureDetector::Link::kAgentEnded:
+      return "the agent of its host disconnected";
+    case FailureDetector::Link::kRestarted:
+      return "the server was restarted, and it has not come back yet";
+  }
+  LOCKSTEP_CHECK(false);
 }
 
 }  // namespace lockstep::coord

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <optional>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -41,19 +42,20 @@ class FailureDetector {
   // How a connected member hangs on the server.
   enum class Link {
     kUp,
-    kSilent,     // closed since nothing came over it: no proof of a death
-    kBroken,     // its error poll, or its session, ended and no other came since
-    kRestarted,  // the server was restarted, and it has not come back since
+    kSilent,      // closed since nothing came over it: no proof of a death
+    kBroken,      // its error poll, or its session, ended and no other came since
+    kAgentEnded,  // likewise, since the agent of its host ended
+    kRestarted,   // the server was restarted, and it has not come back since
   };
 
   struct Health {
     SignsOfLife signs;
     Link link = Link::kUp;
     Time link_since;       // unless kUp
-    Time link_due;         // in kBroken and kRestarted: when it is lost
+    Time link_due;         // when it `broke`: when it is lost
     bool suspect = false;  // its link is not up, or it was silent for long
 
-    bool broke() const { return link == Link::kBroken || link == Link::kRestarted; }
+    bool broke() const { return link != Link::kUp && link != Link::kSilent; }
     // When a member of which nothing more is heard is lost. `usual`: heartbeat_timeout.
     Time LostAt(absl::Duration usual) const;
   };
@@ -96,7 +98,8 @@ class FailureDetector {
   // Whether the member's error poll is parked.
   void SetPolls(Time now, MemberIndex member, bool polls);
 
-  void ConnectionBroke(Time now, MemberIndex member);
+  // `how`: kBroken or kAgentEnded.
+  void ConnectionBroke(Time now, MemberIndex member, Link how = Link::kBroken);
   void ConnectionSilent(Time now, MemberIndex member);
   void ConnectionBack(Time now, MemberIndex member);
   // The server was restarted: the member, if it is watched, has restart_grace to come back.
@@ -143,5 +146,8 @@ class FailureDetector {
   size_t restarted_ = 0;
   std::vector<Turn> turns_;
 };
+
+// Why a member is suspect whose link is not up, for people.
+std::string DescribeLink(FailureDetector::Link link);
 
 }  // namespace lockstep::coord

@@ -59,10 +59,8 @@ void HealthLog::TellTurn(Time now, const FailureDetector::Turn& turn,
   std::string text;
   if (!turn.suspect) {
     text = " is heard of again";
-  } else if (turn.link == FailureDetector::Link::kBroken) {
-    text = suspect("its connection broke");
-  } else if (turn.link == FailureDetector::Link::kSilent) {
-    text = suspect("its connection was closed, since nothing came over it");
+  } else if (turn.link != FailureDetector::Link::kUp) {
+    text = suspect(DescribeLink(turn.link));
   } else {
     text = suspect(absl::StrCat("nothing was heard of it for ", FormatSpan(now - turn.since)));
   }

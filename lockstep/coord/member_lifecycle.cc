@@ -471,7 +471,12 @@ void MemberLifecycle::Handle(Time now, const ProcessEnded& fact, Effects& out) {
                                  DescribeEnd(fact), " ", FormatSpan(fact.ago), " ago"),
                     {LogKind::kProcessEnded, fact.member});
   }
-  const ErrorPtr error = ProcessEndedError(job_, fact);
+  const FailureDetector::Health& health = membership_.detector().Of(fact.member);
+  const bool by_agent = health.link == FailureDetector::Link::kAgentEnded;
+  // A process ends by the loss of its agent, which is the cause.
+  const ErrorPtr error = by_agent
+                             ? LossError(job_, {fact.member, health.link_since, health.link}, now)
+                             : ProcessEndedError(job_, fact);
   // Before everybody is in, nobody but itself is concerned: the others go on waiting for it.
   if (registration_.MemberEnded(now, fact.member, error, out)) {
     return out.Tell(
@@ -490,7 +495,9 @@ void MemberLifecycle::Handle(Time now, const ProcessEnded& fact, Effects& out) {
   }
   if (member.state == MemberState::kConnected) return Fail(now, {{fact.member, now, error}}, out);
   // Its connection was faster than its launcher, which alone knows how it ended.
-  const bool by_connection = member.error && member.error->reason == Reason::kConnectionLost &&
+  const bool by_connection = member.error &&
+                             (member.error->reason == Reason::kConnectionLost ||
+                              member.error->reason == Reason::kAgentEnded) &&
                              member.error->origin == fact.member;
   if (!by_connection) return;
   out.Tell(Severity::kWarning,

@@ -9,7 +9,6 @@
 #include "lockstep/base/check.h"
 
 namespace lockstep::coord {
-namespace {
 
 ErrorPtr LossError(const JobRecord& job, const FailureDetector::Loss& loss, Time now) {
   LOCKSTEP_DCHECK(loss.since <= now);
@@ -23,6 +22,17 @@ ErrorPtr LossError(const JobRecord& job, const FailureDetector::Loss& loss, Time
         .message = absl::StrCat(who, " was lost: the server was restarted ", ago,
                                 " ago, and it did not come back; its process has most likely died, "
                                 "so look at the end of its log"),
+        .origin = loss.member});
+  }
+  if (loss.link == FailureDetector::Link::kAgentEnded) {
+    return MakeError(Error{
+        .code = absl::StatusCode::kUnavailable,
+        .reason = Reason::kAgentEnded,
+        .message = absl::StrCat(who, " was lost: the agent of its host disconnected",
+                                now > loss.since ? absl::StrCat(" ", ago, " ago") : "",
+                                " and did not come back; it has most likely ended, and the "
+                                "connections of all its processes with it, so look at the end of "
+                                "its log"),
         .origin = loss.member});
   }
   if (loss.link == FailureDetector::Link::kBroken) {
@@ -43,8 +53,6 @@ ErrorPtr LossError(const JobRecord& job, const FailureDetector::Loss& loss, Time
                              "host is down or the network is cut"),
                          .origin = loss.member});
 }
-
-}  // namespace
 
 std::vector<MemberLoss> MemberLossesOf(const JobRecord& job,
                                        const std::vector<FailureDetector::Loss>& losses, Time now) {

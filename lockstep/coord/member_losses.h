@@ -21,7 +21,10 @@ struct MemberLoss {
   ErrorPtr error;
 };
 
-// UNAVAILABLE (heartbeat_timeout, connection_lost): each is lost since too little was heard of it.
+// UNAVAILABLE (heartbeat_timeout, connection_lost, agent_ended): too little was heard of the
+// member.
+ErrorPtr LossError(const JobRecord& job, const FailureDetector::Loss& loss, Time now);
+// The same of each.
 std::vector<MemberLoss> MemberLossesOf(const JobRecord& job,
                                        const std::vector<FailureDetector::Loss>& losses, Time now);
 

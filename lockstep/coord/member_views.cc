@@ -177,14 +177,8 @@ MemberView MemberViews::Of(Time now, MemberIndex index) const {
     }
   } else if (process.stopped) {
     become(MemberCondition::kSuspect, process.since, "its process is stopped (SIGSTOP)");
-  } else if (health.link == FailureDetector::Link::kRestarted) {
-    become(MemberCondition::kSuspect, health.link_since,
-           "the server was restarted, and it has not come back yet");
-  } else if (health.link == FailureDetector::Link::kBroken) {
-    become(MemberCondition::kSuspect, health.link_since, "its connection broke");
-  } else if (health.link == FailureDetector::Link::kSilent) {
-    become(MemberCondition::kSuspect, health.link_since,
-           "its connection was closed, since nothing came over it");
+  } else if (health.link != FailureDetector::Link::kUp) {
+    become(MemberCondition::kSuspect, health.link_since, DescribeLink(health.link));
   } else if (polls_.WasTold(index)) {
     become(MemberCondition::kFailed, member.since, "it was told of the failure, and ends by it");
   } else if (health.suspect || now > health.signs.SuspectAt(job_.options.heartbeat_timeout)) {

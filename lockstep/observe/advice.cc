@@ -10,12 +10,16 @@
 namespace lockstep::observe {
 
 std::string AdviceFor(std::string_view reason, std::string_view job) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kAdvice = {{
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kAdvice = {{
       {"process_ended",
        "Check the end of that process's output. If SIGKILL ended it and nobody sent it, the "
        "kernel's out-of-memory killer probably did (see dmesg on that host)."},
       {"connection_lost",
        "Its process has most likely died. Check the end of its output, and dmesg on its host."},
+      {"agent_ended",
+       "Check the end of that agent's log, and dmesg on its host. Start the agent and its "
+       "processes "
+       "anew: processes cannot go on with another agent."},
       {"heartbeat_timeout",
        "Check that host and the network to it. If the process is alive, check its stack (lockstep "
        "stacks JOB)."},

@@ -229,7 +229,7 @@ void NativeListener::Answered(link::LinkId link, uint64_t through) {
 void NativeListener::Ended(link::LinkId link, bool by_peer) { Part(link, /*silent=*/!by_peer); }
 
 std::vector<coord::CallLeft> NativeListener::EndOpenCalls(Speaker& speaker, const absl::Status& why,
-                                                          bool silent) {
+                                                          Agent agent) {
   std::vector<coord::CallLeft> calls;
   calls.reserve(speaker.open.size());
   for (const auto& [number, call] : speaker.open) calls.push_back({.call = call});
@@ -240,7 +240,7 @@ std::vector<coord::CallLeft> NativeListener::EndOpenCalls(Speaker& speaker, cons
     auto found = calls_.extract(left.call);
     LOCKSTEP_DCHECK(!found.empty());
     if (found.mapped().kind() == KindOf<StockCall>::kKind) {
-      left.agent_away = silent;
+      left.agent = agent;
       speaker.job->stock_calls()->Left(left.call);
     }
     found.mapped().Fail(why);
@@ -254,7 +254,8 @@ bool NativeListener::Part(link::LinkId link, bool silent) {
   Speaker& speaker = node.mapped();
   // All of them before the job hears of the first: it may answer another one at that.
   const std::vector<coord::CallLeft> calls =
-      EndOpenCalls(speaker, absl::UnavailableError("the session's link ended"), silent);
+      EndOpenCalls(speaker, absl::UnavailableError("the session's link ended"),
+                   silent ? Agent::kAway : Agent::kEnded);
   if (speaker.job == nullptr) return true;
   EraseSession(speaker.job, speaker.session);
   for (const coord::CallLeft& left : calls) speaker.job->Handle(left);
@@ -266,7 +267,7 @@ void NativeListener::Forget(link::LinkId link,
                             std::vector<std::pair<NativeJob*, coord::CallLeft>>& left) {
   const auto speaker = speakers_.find(link);
   NativeJob* const job = speaker->second.job;
-  for (const coord::CallLeft& call : EndOpenCalls(speaker->second, NoSession())) {
+  for (const coord::CallLeft& call : EndOpenCalls(speaker->second, NoSession(), Agent::kEnded)) {
     left.emplace_back(job, call);
   }
   EraseSession(job, speaker->second.session);
@@ -276,7 +277,7 @@ void NativeListener::Forget(link::LinkId link,
 void NativeListener::JobDeleted(const NativeJob& job, const absl::Status& why) {
   for (auto& [link, speaker] : speakers_) {
     if (speaker.job != &job) continue;
-    EndOpenCalls(speaker, why);
+    EndOpenCalls(speaker, why, Agent::kEnded);
     EraseSession(speaker.job, speaker.session);
     speaker.job = nullptr;
     speaker.why = why;

@@ -103,6 +103,7 @@ class NativeListener {
 
  private:
   static constexpr uint64_t kNativeBit = uint64_t{1} << 63;
+  using Agent = coord::CallLeft::Agent;
 
   // What a link speaks for.
   struct Speaker {
@@ -122,9 +123,8 @@ class NativeListener {
   // Ends the call: whoever gets the responder answers it. Nothing: it has gone.
   std::optional<link::Responder> Take(CallId call);
   // Answers the calls that the link had open with `why` and forgets them. Returns what the job is
-  // to hear of them, in order. `silent`: as for `Ended`.
-  std::vector<coord::CallLeft> EndOpenCalls(Speaker& speaker, const absl::Status& why,
-                                            bool silent = false);
+  // to hear of them, in order. `agent`: what those of stock clients are to say.
+  std::vector<coord::CallLeft> EndOpenCalls(Speaker& speaker, const absl::Status& why, Agent agent);
   // Tells the job that its session has no link any more. False: the link spoke for none.
   bool Part(link::LinkId link, bool silent);
   // Its session is over, or was not opened. Appends what the job is to hear of open calls.

@@ -73,10 +73,14 @@ class FakeJob final : public NativeJob {
   }
   void Note(const coord::SessionBroke& e) { seen.Add(e.silent ? "fell silent" : "broke"); }
   void Note(const coord::AnsweredThrough& e) { seen.Add(absl::StrCat("answered ", e.number)); }
+  static const char* At(coord::CallLeft::Agent agent) {
+    if (agent == coord::CallLeft::Agent::kConnected) return "";
+    return agent == coord::CallLeft::Agent::kAway ? " with its agent" : " as its agent ended";
+  }
   void Note(const coord::CallLeft& e) {
     const std::vector<CallId> known = calls.WaitForCount(0);
     const auto call = std::find(known.begin(), known.end(), e.call);
-    seen.Add(absl::StrCat("left ", call - known.begin(), e.agent_away ? " with its agent" : ""));
+    seen.Add(absl::StrCat("left ", call - known.begin(), At(e.agent)));
     if (on_left) on_left();
   }
   template <class Event>
@@ -219,7 +223,7 @@ TEST_F(NativeListenerTest, ALinkThatIsClosedEndsTheCallsOfItsAgent) {
   Ask(*agent, 1, native::StockCall{.method = "/s/Get", .request = {"a"}, .connection = 5});
   SeenByJob(2);
   agent.reset();
-  EXPECT_THAT(SeenByJob(4), ElementsAre(_, _, "left 1", "broke"));
+  EXPECT_THAT(SeenByJob(4), ElementsAre(_, _, "left 1 as its agent ended", "broke"));
 }
 
 TEST_F(NativeListenerTest, ASessionThatIsClosedEndsTheCallsOfItsAgent) {
@@ -227,7 +231,7 @@ TEST_F(NativeListenerTest, ASessionThatIsClosedEndsTheCallsOfItsAgent) {
   Ask(*agent, 1, native::StockCall{.method = "/s/Get", .request = {"a"}, .connection = 5});
   Ask(*agent, 2, native::CloseSession{});
   Reply(2, {});
-  EXPECT_THAT(SeenByJob(4), ElementsAre(_, _, _, "left 1"));
+  EXPECT_THAT(SeenByJob(4), ElementsAre(_, _, _, "left 1 as its agent ended"));
   EXPECT_EQ(job_.stock.left.WaitForCount(1).size(), 1u);
 }
 

@@ -43,14 +43,14 @@ TEST(Simulation, TwoHundredSeedsBreakNoRuleAndSeeAlmostEverything) {
   // is short of memory.
   std::set<coord::Reason> elsewhere = {coord::Reason::kKeyInvalid, coord::Reason::kInvalidArgument,
                                        coord::Reason::kClusterFailed, coord::Reason::kMemoryMax};
-  // And these befall native clients only.
+  // And these befall native clients, or those of an agent.
   for (const coord::Reason reason :
        {coord::Reason::kBarrierValuesForgotten, coord::Reason::kAgreementTimedOut,
         coord::Reason::kAgreementCounterMismatch, coord::Reason::kAgreementConflict,
         coord::Reason::kUnknownSession, coord::Reason::kNotAMember, coord::Reason::kUnknownRole,
         coord::Reason::kJobFull, coord::Reason::kMemberExists, coord::Reason::kWrongAttempt,
-        coord::Reason::kNoPreemption, coord::Reason::kConditionFailed,
-        coord::Reason::kNotPermitted}) {
+        coord::Reason::kNoPreemption, coord::Reason::kConditionFailed, coord::Reason::kNotPermitted,
+        coord::Reason::kAgentEnded}) {
     elsewhere.insert(reason);
   }
   for (size_t i = 0; i < coverage.reasons.size(); ++i) {

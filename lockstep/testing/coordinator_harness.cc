@@ -226,9 +226,9 @@ CallId CoordinatorHarness::Alive(Who who, const std::vector<int>& members) {
   return caller.call;
 }
 
-void CoordinatorHarness::Hangup(CallId call, bool agent_away) {
+void CoordinatorHarness::Hangup(CallId call, coord::CallLeft::Agent agent) {
   if (states_.at(call) == CallState::kPending) states_[call] = CallState::kLeft;
-  Handle(coord::CallLeft{.call = call, .agent_away = agent_away});
+  Handle(coord::CallLeft{.call = call, .agent = agent});
 }
 
 void CoordinatorHarness::ProcessStarted(int member, int64_t pid) {

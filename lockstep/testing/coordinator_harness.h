@@ -148,7 +148,7 @@ class CoordinatorHarness {
   void Restart(bool from_snapshot);
 
   // Facts.
-  void Hangup(CallId call, bool agent_away = false);  // CallLeft
+  void Hangup(CallId call, coord::CallLeft::Agent agent = coord::CallLeft::Agent::kConnected);
   void ProcessStarted(int member, int64_t pid);
   void ProcessEnded(int member, int64_t pid, int exit_code, int signal = 0,
                     absl::Duration ago = absl::ZeroDuration());
