@@ -1,8 +1,10 @@
 #include "lockstep/agent/agent.h"
 
+#include <algorithm>
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "lockstep/agent/call_names.h"
 #include "lockstep/agent/heartbeat_answers.h"
@@ -12,6 +14,7 @@
 #include "lockstep/platform/runtime/dial.h"
 #include "lockstep/platform/runtime/loopback.h"
 #include "lockstep/stock/grpc/agent_listener.h"
+#include "lockstep/wire/native/bounds.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/error_reply.h"
 #include "lockstep/wire/native/stock_call_messages.h"
@@ -26,23 +29,40 @@ using net::AgentCall;
 using wire::native::StockCall;
 using wire::native::StockCallReply;
 
+// gRPC ends a process that gives it metadata of other characters, and gives up answers whose texts
+// are longer: what a server says is not trusted so far.
+AgentAnswer Bounded(AgentAnswer answer) {
+  constexpr size_t kTextBytesMax = size_t{4} << 10;
+  const int code = static_cast<int>(answer.code);
+  if (code < 0 || code > static_cast<int>(absl::StatusCode::kUnauthenticated)) {
+    answer.code = absl::StatusCode::kUnknown;
+  }
+  const bool is_reason = std::all_of(answer.reason.begin(), answer.reason.end(), [](char c) {
+    return absl::ascii_islower(static_cast<unsigned char>(c)) || c == '_';
+  });
+  if (!is_reason || answer.reason.size() > wire::native::kNameBytes.max) answer.reason.clear();
+  answer.message.resize(std::min(answer.message.size(), kTextBytesMax));
+  if (answer.details.size() > kTextBytesMax) answer.details.clear();
+  return answer;
+}
+
 AgentAnswer ToAnswer(const absl::Status& failed) {
-  return {.code = failed.code(),
-          .message = std::string(failed.message()),
-          .details = "",
-          .reason = wire::native::ReasonOf(failed),
-          .bytes = ""};
+  return Bounded({.code = failed.code(),
+                  .message = std::string(failed.message()),
+                  .details = "",
+                  .reason = wire::native::ReasonOf(failed),
+                  .bytes = ""});
 }
 
 AgentAnswer ToAnswer(Engine::Answer answer) {
   if (!answer.ok()) return ToAnswer(answer.status());
   auto reply = wire::native::Decode<StockCallReply>(*std::move(answer));
   if (!reply.ok()) return ToAnswer(reply.status());
-  return {.code = static_cast<absl::StatusCode>(reply->code),
-          .message = std::move(reply->message),
-          .details = std::move(reply->details.data),
-          .reason = std::move(reply->reason),
-          .bytes = std::move(reply->answer.data)};
+  return Bounded({.code = static_cast<absl::StatusCode>(reply->code),
+                  .message = std::move(reply->message),
+                  .details = std::move(reply->details.data),
+                  .reason = std::move(reply->reason),
+                  .bytes = std::move(reply->answer.data)});
 }
 
 // Heartbeats take none of the room for calls that wait at the server (requests_in_flight_max): they
@@ -79,12 +99,12 @@ class Agent::Impl {
         lost_(std::move(events.lost)) {}
 
   absl::Status Open(const AgentOptions& options) {
-    // Nobody proves anything there but whose process it is, which the kernel knows of this host's.
+    // Callers are identified by their uid alone, which the kernel reports of local processes only.
     if (!runtime::CheckLoopback(loop_.io(), options.listen, "--listen").ok()) {
       return absl::FailedPreconditionError(absl::StrCat(
           runtime::ToString(options.listen),
-          " can be reached from other hosts, and an agent serves the processes of its own: listen "
-          "at a loopback address, such as 127.0.0.1:0"));
+          " can be reached from other hosts, but an agent serves the processes of its own host "
+          "only: listen at a loopback address, such as 127.0.0.1:0"));
     }
     if (absl::Status status = listener_.Listen(options.listen); !status.ok()) return status;
     engine_ = Engine::Start({.address = options.coordinator,
@@ -145,7 +165,7 @@ class Agent::Impl {
       answered = reaction.answer != nullptr;
       if (answered) known.bytes = *reaction.answer;
     }
-    // Its caller's patience is not ours.
+    // The caller has its answer already, so its deadline does not apply.
     if (answered) call.left = absl::InfiniteDuration();
     auto told = [this, message = std::move(message), answered, answer](const AgentAnswer& is) {
       {

@@ -28,10 +28,10 @@ struct AgentOptions {
   absl::Duration start_timeout = absl::Seconds(20);
 };
 
-// Ends the protocol of stock clients and decides nothing else: each call is a numbered request of
-// one session, sent again when its link broke, and answered by the server once. A caller that
-// leaves is reported at once. While the server is away, calls wait and heartbeats are answered here
-// (HeartbeatAnswers).
+// Terminates the protocol of stock clients and decides nothing else: each call is a numbered
+// request of one session, retried after a broken link, whose effect happens once. Cancelled calls
+// are reported at once. While the server is unreachable, calls wait and heartbeats are answered
+// here (HeartbeatAnswers).
 //
 // Threads: made and destroyed while the loop does not run; calls come on gRPC's. Ownership: `loop`
 // outlives it. Bounds: those of net::AgentListener and of a client session

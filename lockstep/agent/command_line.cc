@@ -32,7 +32,7 @@ absl::Status Read(DeclaredAgent& given, ParsedCommand& command) {
   options.job = given.job.empty() ? join->job : given.job;
   if (options.job.empty()) {
     return absl::InvalidArgumentError(
-        "no job is named: set --job or LOCKSTEP_JOB, or use a join string with a job");
+        "no job given: set --job or LOCKSTEP_JOB, or use a join string with a job");
   }
   auto listen = runtime::ParseAddress(given.listen);
   if (!listen.ok()) return Named("--listen", listen.status());
@@ -64,16 +64,16 @@ DeclaredAgent::DeclaredAgent() : table("agent", "LOCKSTEP_AGENT_") {
       .Common();
   table
       .Duration("patience", &options.patience,
-                "Hold calls for this long while the server is away. After that, every call fails "
-                "and the agent exits.")
+                "Keep calls waiting for this long while the server is unreachable. Then fail all "
+                "calls and exit.")
       .Common();
   table.Duration("start-timeout", &options.start_timeout,
                  "On start, wait this long for the server.");
   table.List("allow-uid", &allow_uids, "USER",
-             "Let this user of this host (name or number) call the agent. Root and the user who "
-             "runs the agent always can. any: everybody.");
+             "Allow this local user (name or UID) to call the agent. Root and the agent's own user "
+             "are always allowed. any: all users.");
   table.Text("ready-file", &ready_file, "FILE",
-             "Write the addresses to FILE, as JSON, once the agent answers calls.");
+             "When the agent is ready, write its address to this file, as JSON.");
 }
 
 std::variant<ParsedCommand, EndNow> ParseCommandLine(
@@ -81,8 +81,8 @@ std::variant<ParsedCommand, EndNow> ParseCommandLine(
   DeclaredAgent declared;
   DefaultToCommon(declared, variables);
   CLI::App app(
-      "The Lockstep agent of a host: keeps the calls of its stock clients alive while the server "
-      "is away.",
+      "The Lockstep agent: keeps the calls of this host's stock clients alive while the server is "
+      "unreachable.",
       "lockstep-agent");
   app.set_version_flag("--version", "lockstep-agent " LOCKSTEP_VERSION);
   declared.table.AddTo(app);

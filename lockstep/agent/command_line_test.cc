@@ -51,7 +51,7 @@ TEST(AgentCommandLine, WrongOptionsAreNamed) {
     const auto* end = std::get_if<EndNow>(&parsed);
     return end == nullptr || end->exit_code != 2 ? "" : end->text;
   };
-  EXPECT_THAT(text({}), HasSubstr("no job is named: set --job"));
+  EXPECT_THAT(text({}), HasSubstr("no job given: set --job"));
   EXPECT_THAT(text({"--job", "a", "--coordinator", "nowhere"}), HasSubstr("--coordinator: "));
   EXPECT_THAT(text({"--job", "a", "--listen", "x"}), HasSubstr("--listen: "));
   EXPECT_THAT(text({"--job", "a", "--allow-uid", "no such user"}), HasSubstr("--allow-uid: "));

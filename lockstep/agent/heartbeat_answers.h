@@ -1,4 +1,4 @@
-// The heartbeats of a host's stock clients, answered here while the server is away. Pure.
+// The heartbeats of a host's stock clients, answered here while the server is unreachable. Pure.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +10,10 @@
 
 namespace lockstep::agent {
 
-// A stock client gives up when its heartbeats are not answered, however well the job is; its server
-// may be away for minutes. So a heartbeat gets the server's last answer to the same message at
-// once, and goes on to the server behind that answer, which then counts for the next one. The first
-// one gets what the registration over its connection was answered with: the same bytes, in every
-// family (call_names_test.cc).
+// A stock client exits when its heartbeats go unanswered, even if the job is healthy. So a
+// heartbeat is answered at once with the server's last answer to the same message, and then
+// forwarded to refresh that answer. The first heartbeat gets the answer to the registration on its
+// connection: the same bytes in every family (call_names_test.cc).
 //
 // Invariants: (1) of each message one heartbeat at most is under way to the server, once one was
 // answered; (2) only a success is given twice.

@@ -73,7 +73,8 @@ int main(int argc, char** argv) {
     return end->exit_code;
   }
   gpr_set_log_verbosity(GPR_LOG_SEVERITY_ERROR);
-  if (!lockstep::runtime::RaiseOpenFilesLimit()) Say("the limit of open files stays");
+  if (!lockstep::runtime::RaiseOpenFilesLimit())
+    Say("cannot raise the limit of open files (ulimit -n)");
   std::signal(SIGPIPE, SIG_IGN);
   lockstep::tls::InstallSecureCalls([] { return &lockstep::tls::LinkedOpenSsl(); });
   return Serve(std::get<lockstep::agent::ParsedCommand>(parsed));

@@ -284,8 +284,9 @@ void DeclaredRun::DeclareServer() {
       .variable = "LOCKSTEP_JOB";
   table
       .Switch("agent", &options.agent,
-              "Start an agent for this host. JAX and TensorFlow processes call it instead of the "
-              "server, and survive a restart of the server (docs/agents.md). Needs --coordinator.")
+              "Start an agent on this host. JAX and TensorFlow processes connect to it instead of "
+              "the server, so they survive a server restart (docs/agents.md). Requires "
+              "--coordinator.")
       .Common();
   config::Option& role =
       table.Text("role", &options.role, "NAME", "Name the processes ROLE/0, ROLE/1, and so on.");

@@ -139,6 +139,11 @@ absl::Status CheckOptions(const RunOptions& options, const launch::Nodes& nodes,
         "--agent needs --coordinator: a server that is started for the run ends with it, and has "
         "no restart to survive");
   }
+  if (options.agent && options.print_environment) {
+    return absl::InvalidArgumentError(
+        "--print-env cannot show the address of an agent that does not run: start `lockstep agent` "
+        "and use the address that it prints (docs/agents.md)");
+  }
   const auto& redirects = options.routing.redirects;
   if (redirects && !redirects->none() && !options.routing.files) {
     return absl::InvalidArgumentError("--redirects needs --log-dir, the directory for the files");

@@ -1,5 +1,6 @@
 """`lockstep run --agent`: stock JAX programs outlive their server."""
 
+import contextlib
 import json
 import os
 import re
@@ -19,7 +20,8 @@ ENVIRONMENT = clean_environment(JAX_PLATFORMS="cpu", JAX_CPU_COLLECTIVES_IMPLEME
                                 LOCKSTEP_AGENT_START_TIMEOUT="60s")
 # Each step: a counter that must go up by one a process, a value from the other process, a barrier.
 STEPS = """
-import jax, sys
+import jax, os, sys
+print('up', os.getpid(), flush=True)
 jax.distributed.initialize(heartbeat_timeout_seconds=10)
 client = jax._src.distributed.global_state.client
 me, size = jax.process_index(), jax.process_count()
@@ -79,6 +81,11 @@ def steps(server, count, *arguments, processes=2):
                    "-n", processes, *arguments, "--", PYTHON, "-c", STEPS, count, env=ENVIRONMENT)
 
 
+def pids_of(job):
+    """By member, of the first two."""
+    return {int(m[1]): int(m[2]) for m in job.wait_for(r"\[task/(\d)\] up (\d+)", count=2)}
+
+
 def test_a_stock_job_outlives_kills_of_its_server(tmp_path):
     count = 300
     with Server(tmp_path, "--job", "digits=2") as server, steps(server, count) as job:
@@ -104,12 +111,12 @@ def test_a_server_that_is_stopped_is_a_pause(tmp_path):
 
 
 def test_a_process_that_dies_is_named_at_once(tmp_path):
-    wait = STEPS + "\nprint('up', __import__('os').getpid(), flush=True)\n" \
-        "client.wait_at_barrier('never', 600_000)\n"
+    wait = STEPS + "\nprint('waits', flush=True)\nclient.wait_at_barrier('never', 600_000)\n"
     with Server(tmp_path, "--job", "digits=2") as server, \
             Command(LOCKSTEP, "run", "--agent", "--coordinator", server.address, "--job", "digits",
                     "-n", "2", "--", PYTHON, "-c", wait, "1", env=ENVIRONMENT) as job:
-        pids = {int(m[1]): int(m[2]) for m in job.wait_for(r"\[task/(\d)\] up (\d+)", count=2)}
+        pids = pids_of(job)
+        job.wait_for("waits", count=2)
         os.kill(pids[1], signal.SIGKILL)
         assert job.end() == 128 + signal.SIGKILL, job.text()
         assert re.search(r"task/1 \(pid \d+\) was killed by SIGKILL after", job.text())
@@ -134,6 +141,42 @@ def test_an_agent_that_dies_ends_the_run_and_is_named(tmp_path):
         assert job.end() != 0
         assert "the agent of this host was killed by SIGKILL although nobody asked it to" \
             in job.text(), job.text()
+
+
+def test_the_other_hosts_are_told_which_agent_ended(tmp_path):
+    wait = STEPS.replace("initialize(", "initialize(num_processes=2, process_id=int(sys.argv[2]), ")
+    wait += "\nclient.wait_at_barrier('never', 600_000)\n"
+    with Server(tmp_path, "--job", "digits=2") as server, contextlib.ExitStack() as running:
+        def start(member):
+            agent = running.enter_context(Command(
+                LOCKSTEP, "agent", "--coordinator", server.address, "--job", "digits"))
+            address = agent.wait_for(r"call (127\.0\.0\.1:\d+)")[0][1]
+            process = running.enter_context(Command(PYTHON, "-c", wait, "1", member, env={
+                **ENVIRONMENT, "JAX_COORDINATOR_ADDRESS": address,
+                "JAX_COORDINATOR_BIND_ADDRESS": "127.0.0.1:0"}))
+            return agent, process
+
+        (agent, _), (_, other) = start(0), start(1)
+        other.wait_for("counted 2")
+        began = time.monotonic()
+        agent.signal(signal.SIGKILL)
+        other.wait_for(r"task/0#1.* was lost: the agent of its host disconnected")
+        assert time.monotonic() - began < 5
+        why = Command(LOCKSTEP, "why", "digits", "--coordinator", server.address)
+        why.end()
+        assert "[agent_ended]" in why.text() and "Start the agent" in why.text(), why.text()
+
+
+def test_a_process_that_dies_while_the_server_is_away_is_not_its_successor(tmp_path):
+    with Server(tmp_path, "--job", "digits=2") as server, \
+            steps(server, 40, "--max-restarts", "1") as job:
+        pids = pids_of(job)
+        job.wait_for(r"step 5$")
+        server.kill()
+        os.kill(pids[1], signal.SIGKILL)
+        time.sleep(9)  # then the launcher tries every 2 s to report the death: its successor is faster
+        server.start()
+        assert job.end() == 0, job.text()
 
 
 def test_an_agent_of_its_own_says_why_it_ends(tmp_path):
@@ -165,3 +208,9 @@ def test_an_agent_of_its_own_says_why_it_ends(tmp_path):
 def test_a_private_server_needs_no_agent():
     ended = run("--agent", "-n", "1", "--", "true")
     assert ended.code == 2 and "--agent needs --coordinator" in ended.text(), ended.text()
+
+
+def test_the_environment_of_an_agent_that_does_not_run_is_not_shown():
+    ended = run("--agent", "--print-env", "--coordinator", "127.0.0.1:1", "--job", "digits", "-n", "1",
+                "--", "true")
+    assert ended.code == 2 and "start `lockstep agent`" in ended.text(), ended.text()

@@ -80,7 +80,9 @@ class AgentListener::Service final : public grpc::CallbackGenericService {
       std::optional<std::string> bytes;
       if (ok) bytes = BytesOf(request_);
       request_.Clear();
-      if (!bytes) return Finish(grpc::Status(grpc::StatusCode::CANCELLED, "no message came"));
+      if (!bytes)
+        return Finish(grpc::Status(grpc::StatusCode::CANCELLED,
+                                   "the call ended before its request message arrived"));
       // The answer may come, and this be gone, before `begin` returns.
       const std::shared_ptr<Leaving> leaving = leaving_;
       leaving->Set(service_.begin_({.method = context_.method(),
@@ -172,7 +174,7 @@ void AgentListener::TakeConnection(int fd) {
       {});
   if (!serves) {
     close(fd);
-    return complain_("gRPC did not start a server; the connection is refused");
+    return complain_("the gRPC server failed to start; connection refused");
   }
   connections_.Add(PeerName(fd));
   server_.Take(fd);

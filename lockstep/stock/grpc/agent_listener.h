@@ -23,7 +23,7 @@ namespace lockstep::net {
 struct AgentCall {
   std::string method;  // "/xla.coordination.CoordinationService/Heartbeat"
   std::string bytes;   // of the message
-  // Its connection. They are counted from 1, and none is counted twice.
+  // Its connection: numbered from 1; numbers are never reused.
   uint64_t connection = 0;
   absl::Duration left = absl::InfiniteDuration();  // until its caller stops waiting
 };
@@ -45,8 +45,8 @@ class AgentListener {
  public:
   // Of one call, at most once, from any thread; it may come before `begin` returns.
   using Answer = std::function<void(AgentAnswer)>;
-  // Called for each call; thread-safe. What it returns is called when the caller has left before
-  // its answer, which is awaited all the same.
+  // Called for each call; thread-safe. What it returns is called if the caller cancels before its
+  // answer, which must come all the same.
   using Begin = std::function<std::function<void()>(AgentCall, Answer)>;
 
   AgentListener(runtime::Loop& loop, StockListenerOptions options, Begin begin,
@@ -63,7 +63,7 @@ class AgentListener {
 
  private:
   class Service;
-  // Which connection has this name now: a port may be used again.
+  // The current connection from a peer's address, whose port may be reused.
   class Connections {
    public:
     void Add(const std::string& peer);

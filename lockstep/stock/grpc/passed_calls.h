@@ -1,5 +1,4 @@
-// Calls of stock clients that come without gRPC: the agent of a host has taken them, and passes
-// their bytes on.
+// Calls of stock clients that come without gRPC: an agent received them and forwards their bytes.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +31,7 @@ class PassedCalls {
     std::string_view bytes;   // of the message
     Time deadline = Time::Infinite();
     std::string peer;        // where it comes from, for people
-    std::string connection;  // the client's, by a name that no other has
+    std::string connection;  // the client's, by a unique name
   };
   using Answer = std::variant<wire::stock::EncodedAnswer, wire::stock::EncodedError>;
 
