@@ -98,10 +98,8 @@ SessionTable::Session* NativeSessions::Begin(const Caller& caller, const Request
   ErrorPtr refusal;
   if (session == nullptr) {
     refusal = Unknown();
-  } else if (!traits.takes_effect) {
-    refusal = CheckNumber(*session, caller);
   } else if (const auto* kept = table_.Kept(*session, caller.number);
-             kept != nullptr && !MayBeStock(*kept)) {
+             !traits.takes_effect || (kept != nullptr && !MayBeStock(*kept))) {
     refusal = CheckNumber(*session, caller);
   } else if (AnswerAgain(*session, caller, nullptr, out)) {
     return nullptr;
