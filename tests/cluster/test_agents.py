@@ -38,7 +38,7 @@ for step in range(int(sys.argv[1])):
     weights = weights - 0.02 * numpy.asarray(both[1]).mean(0)
     client.key_value_set(f"loss/{step}/{me}", repr(float(loss)))
     client.wait_at_barrier(f"step-{step}", 120_000)
-    if me == 0: print("step", step, flush=True)
+    print("step", step, flush=True)
 print("loss", repr(float(numpy.asarray(both[0]).mean())), flush=True)
 jax.distributed.shutdown()
 """
