@@ -96,7 +96,8 @@ class Agent::Impl {
             },
             std::move(events.complain)),
         loop_(loop),
-        lost_(std::move(events.lost)) {}
+        lost_(std::move(events.lost)),
+        server_news_(std::move(events.server_news)) {}
 
   absl::Status Open(const AgentOptions& options) {
     // Callers are identified by their uid alone, which the kernel reports of local processes only.
@@ -109,7 +110,8 @@ class Agent::Impl {
     if (absl::Status status = listener_.Listen(options.listen); !status.ok()) return status;
     engine_ = Engine::Start({.address = options.coordinator,
                              .who = "lockstep agent",
-                             .machine = {.job = options.job, .grace = options.patience}});
+                             .machine = {.job = options.job, .grace = options.patience},
+                             .server_news = server_news_});
     const auto opened = engine_->Call({.type = CallType::kOpen,
                                        .timeout = options.start_timeout,
                                        .what = absl::StrCat("the server at ", engine_->server())},
@@ -187,6 +189,7 @@ class Agent::Impl {
   net::AgentListener listener_;
   runtime::Loop& loop_;
   const std::function<void(absl::Status)> lost_;
+  const std::function<void(std::string)> server_news_;
 };
 
 absl::StatusOr<std::unique_ptr<Agent>> Agent::Start(runtime::Loop& loop, AgentOptions options,

@@ -42,7 +42,9 @@ class Agent {
     // Once, from any thread: the server was away for the whole patience, or has forgotten the
     // session. Every call fails from then on.
     std::function<void(absl::Status why)> lost;
-    runtime::Complain complain;  // for the log
+    // For the log, from any thread.
+    std::function<void(std::string)> server_news;  // it is out of reach, or is back
+    runtime::Complain complain;
   };
 
   // Has the address and has opened its session; serves once the loop runs. INVALID_ARGUMENT,

@@ -41,6 +41,7 @@ int Serve(const lockstep::agent::ParsedCommand& command) {
                                             loop.Stop();
                                           });
                                         },
+                                    .server_news = Say,
                                     .complain = Say});
   server::ReadyFile ready(command.ready_file);
   absl::Status status = agent.status();
@@ -73,8 +74,9 @@ int main(int argc, char** argv) {
     return end->exit_code;
   }
   gpr_set_log_verbosity(GPR_LOG_SEVERITY_ERROR);
-  if (!lockstep::runtime::RaiseOpenFilesLimit())
+  if (!lockstep::runtime::RaiseOpenFilesLimit()) {
     Say("cannot raise the limit of open files (ulimit -n)");
+  }
   std::signal(SIGPIPE, SIG_IGN);
   lockstep::tls::InstallSecureCalls([] { return &lockstep::tls::LinkedOpenSsl(); });
   return Serve(std::get<lockstep::agent::ParsedCommand>(parsed));

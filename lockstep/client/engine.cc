@@ -206,6 +206,9 @@ void Engine::Carry(SessionMachine::Effects&& effects) {
   }
   if (effects.drop_link && link_ != nullptr) std::exchange(link_, nullptr)->Abandon();
   if (effects.dial) Dial();
+  if (!effects.server_news.empty() && options_.server_news) {
+    options_.server_news(std::move(effects.server_news));
+  }
   for (CompletedCall& completed : effects.completed) Finish(std::move(completed));
   if (effects.failed.has_value()) Fail(*std::move(effects.failed));
   shell_.ArmTimer(machine_.NextDeadline(), weak_from_this(), [](Engine& self) {

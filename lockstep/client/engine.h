@@ -60,6 +60,9 @@ class Engine : public std::enable_shared_from_this<Engine> {
     std::string who;
     SessionMachine::Options machine;
     link::LinkOptions link;
+    // Takes the machine's `server_news`, on a thread of the library; null: nobody does. It must not
+    // wait, nor call the engine.
+    std::function<void(std::string)> server_news = nullptr;
   };
 
   // The machine's seeds are drawn here.

@@ -42,6 +42,10 @@ class SessionLink {
 
   explicit SessionLink(Options options);
 
+  // Under the id that it has now.
+  bool opened_once() const { return opened_once_; }
+  // Since when the server is out of reach; only when it was reached once, and is not now.
+  Time down_since() const { return down_since_; }
   // Requests go over the link only now.
   bool open() const { return std::holds_alternative<Open>(state_); }
   // For good: it is not dialled again.

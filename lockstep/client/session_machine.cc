@@ -260,11 +260,20 @@ void SessionMachine::Redial(Time now, const absl::Status& why, Effects& out) {
   membership_.LinkLost();
   progress_.LinkLost();
   calls_.LinkLost();
+  if (link_.open()) {
+    out.server_news =
+        absl::StrCat("the server at ", options_.server, " is unreachable (", why.message(),
+                     "); calls wait for it, at most ", WaitText(options_.grace));
+  }
   if (link_.Lost(now, why)) out.dial = true;
 }
 
 void SessionMachine::TakeOpened(Time now, absl::StatusOr<std::string> answer, Effects& out) {
   if (answer.ok()) {
+    if (link_.opened_once()) {
+      out.server_news = absl::StrCat("the server at ", options_.server, " is back after ",
+                                     WaitText(now - link_.down_since()));
+    }
     link_.Opened(now, *answer);
     const auto openings =
         calls_.Select([](const Call& call) { return call.type == CallType::kOpen; });

@@ -70,6 +70,8 @@ class SessionMachine {
     bool drop_link = false;  // abandon it; `LinkLost` is not to be called for it
     bool farewell = false;   // close it when what was sent is written
     bool dial = false;
+    // For people: that the server is out of reach, or is back. Empty: neither is news.
+    std::string server_news;
     std::vector<CompletedCall> completed;
     std::optional<absl::Status>
         failed;  // the attempt has failed, or the server is lost; at most once

@@ -128,6 +128,20 @@ TEST_F(SessionMachineTest, SendsNothingBeforeTheSessionIsOpen) {
   EXPECT_TRUE(out_.send[0].must_understand);
 }
 
+TEST_F(SessionMachineTest, SaysOnceThatTheServerIsOutOfReachAndThatItIsBack) {
+  Start();
+  Open();
+  EXPECT_EQ(out_.server_news, "");
+  Lose();
+  EXPECT_EQ(out_.server_news,
+            "the server at h:1 is unreachable (broken); calls wait for it, at most 1m");
+  Lose();
+  EXPECT_EQ(out_.server_news, "") << "it still is";
+  Wait();
+  Open(/*resumed=*/true);
+  EXPECT_THAT(out_.server_news, HasSubstr("the server at h:1 is back after "));
+}
+
 TEST_F(SessionMachineTest, CompletesEachCallWithItsOwnAnswerInAnyOrder) {
   Start();
   Open();

@@ -181,8 +181,8 @@ void DeclareTimes(DeclaredOptions& declared) {
                  "Declare a stock member lost this long after its connection breaks.",
                  /*may_be_zero=*/true);
   table.Duration("session-grace", &options.session_grace,
-                 "Declare a native member lost this long after its connection breaks. Its client "
-                 "reconnects by itself within this time.",
+                 "Declare a native member, or the members of an agent, lost this long after the "
+                 "connection breaks. Clients and agents reconnect by themselves within this time.",
                  /*may_be_zero=*/true);
   table.Duration("restart-grace", &options.restart_grace,
                  "After a restart of the server, wait this long for members to reconnect before "

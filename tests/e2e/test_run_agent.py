@@ -107,6 +107,8 @@ def test_a_server_that_is_stopped_is_a_pause(tmp_path):
         time.sleep(12)
         server.signal(signal.SIGCONT)
         assert job.end() == 0, job.text()
+        job.wait_for(r"\[agent\].* is unreachable \(.*\); calls wait for it, at most 10m")
+        job.wait_for(r"\[agent\].* is back after \d")
         assert {m[1] for m in job.wait_for(r"counted (\d+)", count=2)} == {"80"}
 
 
