@@ -28,7 +28,6 @@ constexpr NamedReason kReasons[] = {
     {Reason::kSuperseded, "superseded"},
     {Reason::kHeartbeatTimeout, "heartbeat_timeout"},
     {Reason::kConnectionLost, "connection_lost"},
-    {Reason::kAgentEnded, "agent_ended"},
     {Reason::kProcessEnded, "process_ended"},
     {Reason::kReportedError, "reported_error"},
     {Reason::kRegistrationFailed, "registration_failed"},
@@ -65,6 +64,7 @@ constexpr NamedReason kReasons[] = {
     {Reason::kInvalidArgument, "invalid_argument"},
     {Reason::kMemoryMax, "memory_max"},
     {Reason::kLimitExceeded, "limit_exceeded"},
+    {Reason::kAgentEnded, "agent_ended"},
 };
 
 constexpr bool InOrder() {
@@ -73,7 +73,7 @@ constexpr bool InOrder() {
   }
   return true;
 }
-static_assert(InOrder() && kReasons[std::size(kReasons) - 1].reason == Reason::kLimitExceeded);
+static_assert(InOrder() && kReasons[std::size(kReasons) - 1].reason == kLastReason);
 
 }  // namespace
 

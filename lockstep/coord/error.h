@@ -28,7 +28,6 @@ enum class Reason {
   kSuperseded,               // a newer call of the same member took this one's place
   kHeartbeatTimeout,         // nothing was heard for heartbeat_timeout
   kConnectionLost,           // the member's connection broke and did not come back
-  kAgentEnded,               // the same of its host's agent
   kProcessEnded,             // its launcher saw the member's process end
   kReportedError,            // the member itself reported an error
   kRegistrationFailed,       // not everybody registered
@@ -65,7 +64,10 @@ enum class Reason {
   kInvalidArgument,
   kMemoryMax,      // the server's memory is full; nothing was changed
   kLimitExceeded,  // a named limit; nothing was changed
+  kAgentEnded,     // the agent of the member's host disconnected and did not come back
 };
+// New ones come behind it: traces of simulations have their numbers.
+inline constexpr Reason kLastReason = Reason::kAgentEnded;
 
 // The stable name, such as "barrier_timed_out".
 absl::string_view ReasonName(Reason reason);

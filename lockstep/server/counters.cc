@@ -10,7 +10,7 @@ namespace {
 // Metrics are labelled by the names of types: whoever renames one breaks dashboards
 // (docs/metrics.md).
 // Every reason and outcome has a place; one that had none would not be counted.
-static_assert(static_cast<size_t>(coord::Reason::kLimitExceeded) < kReasonsMax);
+static_assert(static_cast<size_t>(coord::kLastReason) < kReasonsMax);
 static_assert(static_cast<size_t>(coord::PreemptionOutcome::kNobodyAnswered) < kOutcomesMax);
 template <class Variant>
 std::string_view LabelOf(size_t index) {

@@ -22,7 +22,7 @@ namespace lockstep::sim {
 // How often each kind of event and each reason of an error has been seen.
 struct Coverage {
   std::array<int64_t, std::variant_size_v<coord::Event>> events = {};
-  std::array<int64_t, static_cast<size_t>(coord::Reason::kLimitExceeded) + 1> reasons = {};
+  std::array<int64_t, static_cast<size_t>(coord::kLastReason) + 1> reasons = {};
 
   void Add(const Coverage& other);
 };

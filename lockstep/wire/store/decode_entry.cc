@@ -33,7 +33,7 @@ class Problem {
 };
 
 coord::Reason ReasonOf(const std::string& name, Problem& problem) {
-  for (int i = 0; i <= static_cast<int>(coord::Reason::kLimitExceeded); ++i) {
+  for (int i = 0; i <= static_cast<int>(coord::kLastReason); ++i) {
     if (coord::ReasonName(static_cast<coord::Reason>(i)) == name) {
       return static_cast<coord::Reason>(i);
     }
