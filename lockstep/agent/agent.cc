@@ -1,10 +1,8 @@
 #include "lockstep/agent/agent.h"
 
-#include <algorithm>
 #include <string_view>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "lockstep/agent/call_names.h"
 #include "lockstep/agent/heartbeat_answers.h"
@@ -14,7 +12,6 @@
 #include "lockstep/platform/runtime/dial.h"
 #include "lockstep/platform/runtime/loopback.h"
 #include "lockstep/stock/grpc/agent_listener.h"
-#include "lockstep/wire/native/bounds.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/error_reply.h"
 #include "lockstep/wire/native/stock_call_messages.h"
@@ -29,40 +26,23 @@ using net::AgentCall;
 using wire::native::StockCall;
 using wire::native::StockCallReply;
 
-// gRPC ends a process that gives it metadata of other characters, and gives up answers whose texts
-// are longer: what a server says is not trusted so far.
-AgentAnswer Bounded(AgentAnswer answer) {
-  constexpr size_t kTextBytesMax = size_t{4} << 10;
-  const int code = static_cast<int>(answer.code);
-  if (code < 0 || code > static_cast<int>(absl::StatusCode::kUnauthenticated)) {
-    answer.code = absl::StatusCode::kUnknown;
-  }
-  const bool is_reason = std::all_of(answer.reason.begin(), answer.reason.end(), [](char c) {
-    return absl::ascii_islower(static_cast<unsigned char>(c)) || c == '_';
-  });
-  if (!is_reason || answer.reason.size() > wire::native::kNameBytes.max) answer.reason.clear();
-  answer.message.resize(std::min(answer.message.size(), kTextBytesMax));
-  if (answer.details.size() > kTextBytesMax) answer.details.clear();
-  return answer;
-}
-
 AgentAnswer ToAnswer(const absl::Status& failed) {
-  return Bounded({.code = failed.code(),
-                  .message = std::string(failed.message()),
-                  .details = "",
-                  .reason = wire::native::ReasonOf(failed),
-                  .bytes = ""});
+  return {.code = failed.code(),
+          .message = std::string(failed.message()),
+          .details = "",
+          .reason = wire::native::ReasonOf(failed),
+          .bytes = ""};
 }
 
 AgentAnswer ToAnswer(Engine::Answer answer) {
   if (!answer.ok()) return ToAnswer(answer.status());
   auto reply = wire::native::Decode<StockCallReply>(*std::move(answer));
   if (!reply.ok()) return ToAnswer(reply.status());
-  return Bounded({.code = static_cast<absl::StatusCode>(reply->code),
-                  .message = std::move(reply->message),
-                  .details = std::move(reply->details.data),
-                  .reason = std::move(reply->reason),
-                  .bytes = std::move(reply->answer.data)});
+  return {.code = static_cast<absl::StatusCode>(reply->code),
+          .message = std::move(reply->message),
+          .details = std::move(reply->details.data),
+          .reason = std::move(reply->reason),
+          .bytes = std::move(reply->answer.data)};
 }
 
 // Heartbeats take none of the room for calls that wait at the server (requests_in_flight_max): they

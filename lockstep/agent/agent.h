@@ -47,7 +47,7 @@ class Agent {
     runtime::Complain complain;
   };
 
-  // Has the address and has opened its session; serves once the loop runs. INVALID_ARGUMENT,
+  // Binds the address and opens the session; serves once the loop runs. INVALID_ARGUMENT,
   // NOT_FOUND (unknown_job), PERMISSION_DENIED (not_permitted: it takes a launch token),
   // DEADLINE_EXCEEDED: no server within `start_timeout`; UNAVAILABLE: the address cannot be had;
   // FAILED_PRECONDITION: other hosts can reach it.

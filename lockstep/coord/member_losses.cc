@@ -12,45 +12,39 @@ namespace lockstep::coord {
 
 ErrorPtr LossError(const JobRecord& job, const FailureDetector::Loss& loss, Time now) {
   LOCKSTEP_DCHECK(loss.since <= now);
-  const std::string who = job.Describe(loss.member);
   const std::string ago = FormatSpan(now - loss.since);
+  const std::string when = now > loss.since ? absl::StrCat(" ", ago, " ago") : "";
   // The kind of loss decides what to look at, so each has a text of its own.
-  if (loss.link == FailureDetector::Link::kRestarted) {
-    return MakeError(Error{
-        .code = absl::StatusCode::kUnavailable,
-        .reason = Reason::kConnectionLost,
-        .message = absl::StrCat(who, " was lost: the server was restarted ", ago,
-                                " ago, and it did not come back; its process has most likely died, "
-                                "so look at the end of its log"),
-        .origin = loss.member});
-  }
-  if (loss.link == FailureDetector::Link::kAgentEnded) {
-    return MakeError(Error{
-        .code = absl::StatusCode::kUnavailable,
-        .reason = Reason::kAgentEnded,
-        .message = absl::StrCat(who, " was lost: the agent of its host disconnected",
-                                now > loss.since ? absl::StrCat(" ", ago, " ago") : "",
-                                " and did not come back; it has most likely ended, and the "
-                                "connections of all its processes with it, so look at the end of "
-                                "its log"),
-        .origin = loss.member});
-  }
-  if (loss.link == FailureDetector::Link::kBroken) {
-    return MakeError(Error{
-        .code = absl::StatusCode::kUnavailable,
-        .reason = Reason::kConnectionLost,
-        .message = absl::StrCat(who, " was lost: its connection broke",
-                                now > loss.since ? absl::StrCat(" ", ago, " ago") : "",
-                                " and did not come back; its process has most likely died, so look "
-                                "at the end of its log"),
-        .origin = loss.member});
+  Reason reason = Reason::kConnectionLost;
+  std::string how;
+  switch (loss.link) {
+    case FailureDetector::Link::kRestarted:
+      how = absl::StrCat("the server was restarted ", ago,
+                         " ago, and it did not come back; its process has most likely died, so "
+                         "look at the end of its log");
+      break;
+    case FailureDetector::Link::kBroken:
+      how = absl::StrCat("its connection broke", when,
+                         " and did not come back; its process has most likely died, so look at "
+                         "the end of its log");
+      break;
+    case FailureDetector::Link::kAgentEnded:
+      reason = Reason::kAgentEnded;
+      how = absl::StrCat("the agent of its host disconnected", when,
+                         " and did not come back; it has most likely ended, and the connections "
+                         "of all its processes with it, so look at the end of its log");
+      break;
+    case FailureDetector::Link::kUp:
+    case FailureDetector::Link::kSilent:
+      reason = Reason::kHeartbeatTimeout;
+      how = absl::StrCat("heartbeat timeout, nothing was heard of it for ", ago,
+                         " (unhealthy: stopped sending heartbeats); it hangs, its host is down or "
+                         "the network is cut");
+      break;
   }
   return MakeError(Error{.code = absl::StatusCode::kUnavailable,
-                         .reason = Reason::kHeartbeatTimeout,
-                         .message = absl::StrCat(
-                             who, " was lost: heartbeat timeout, nothing was heard of it for ", ago,
-                             " (unhealthy: stopped sending heartbeats); it hangs, its "
-                             "host is down or the network is cut"),
+                         .reason = reason,
+                         .message = absl::StrCat(job.Describe(loss.member), " was lost: ", how),
                          .origin = loss.member});
 }
 

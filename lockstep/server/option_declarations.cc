@@ -398,8 +398,8 @@ void DeclareConnections(DeclaredOptions& declared) {
   table.Count("partial-messages-max", &link.partial_messages_max,
               "Maximum number of incompletely received messages on one link.");
   table.Bytes("write-queue-bytes-max", &link.write_queue_bytes_max,
-              "Maximum data waiting to be sent over one link. A client that reads too slowly for "
-              "this is disconnected.");
+              "Maximum data waiting to be sent over one link. Answers that do not fit are refused; "
+              "a client that reads too slowly even for short ones is disconnected.");
   table.Duration("write-timeout", &link.write_timeout,
                  "Disconnect a native client that has read nothing of what was sent to it for "
                  "this long.");

@@ -455,15 +455,14 @@ void Server::Impl::Answer(LinkId id, RequestKind kind, uint64_t request, Payload
     payload = Failure(LimitExceeded(
         absl::StrFormat("the answer has %d bytes, %d are allowed (message_bytes_max); ask for less",
                         bytes, options_.link.message_bytes_max)));
-  }
-  // One link carries the answers of many callers where it is an agent's: those that fit go.
-  if (bytes > kLongAnswerBytes && !it->second->connection->HasRoom(bytes)) {
+  } else if (bytes > kLongAnswerBytes && !it->second->connection->HasRoom(bytes)) {
+    // One link carries the answers of many callers where it is an agent's: those that fit go.
     payload = Failure(LimitExceeded(absl::StrFormat(
         "the answer has %d bytes, and too many wait to be read on this connection already "
         "(write_queue_bytes_max %d); ask again",
         bytes, options_.link.write_queue_bytes_max)));
-  }
-  if (bytes > kLongAnswerBytes && options_.memory != nullptr && !options_.memory->Holds(bytes)) {
+  } else if (bytes > kLongAnswerBytes && options_.memory != nullptr &&
+             !options_.memory->Holds(bytes)) {
     payload = Failure(MemoryMax(*options_.memory, bytes));
   }
   Message message = {

@@ -2,12 +2,14 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_format.h"
 #include "grpcpp/generic/async_generic_service.h"
 #include "grpcpp/server_builder.h"
@@ -16,6 +18,24 @@
 
 namespace lockstep::net {
 namespace {
+
+// gRPC ends a process that gives it metadata of other characters, and gives up answers whose texts
+// are longer: what they say comes from a server, and is not trusted so far.
+AgentAnswer Bounded(AgentAnswer answer) {
+  constexpr size_t kReasonBytesMax = 64;
+  constexpr size_t kDetailsBytesMax = size_t{4} << 10;
+  const int code = static_cast<int>(answer.code);
+  if (code < 0 || code > static_cast<int>(absl::StatusCode::kUnauthenticated)) {
+    answer.code = absl::StatusCode::kUnknown;
+  }
+  const bool is_reason = std::all_of(answer.reason.begin(), answer.reason.end(), [](char c) {
+    return absl::ascii_islower(static_cast<unsigned char>(c)) || c == '_';
+  });
+  if (!is_reason || answer.reason.size() > kReasonBytesMax) answer.reason.clear();
+  answer.message = wire::stock::CutErrorText(std::move(answer.message));
+  if (answer.details.size() > kDetailsBytesMax) answer.details.clear();
+  return answer;
+}
 
 absl::Duration TimeLeft(const grpc::CallbackServerContext& context) {
   const auto deadline = context.deadline();
@@ -127,7 +147,8 @@ class AgentListener::Service final : public grpc::CallbackGenericService {
       std::function<void()> leave_ ABSL_GUARDED_BY(mutex_);
     };
 
-    void FinishWith(AgentAnswer answer) {
+    void FinishWith(AgentAnswer unbounded) {
+      const AgentAnswer answer = Bounded(std::move(unbounded));
       if (answer.code == absl::StatusCode::kOk) {
         const grpc::Slice slice(answer.bytes);
         response_ = grpc::ByteBuffer(&slice, 1);
