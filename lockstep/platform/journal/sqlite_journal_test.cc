@@ -262,7 +262,7 @@ TEST(SqliteJournal, ANewerFormatIsRefusedWithBothVersions) {
     ASSERT_TRUE((*database)->Execute("PRAGMA user_version=7").ok());
     ASSERT_TRUE((*database)->Checkpoint(true).ok());
   }
-  EXPECT_THAT(WhyNot(options), AllOf(HasSubstr("version 7"), HasSubstr("version 4")));
+  EXPECT_THAT(WhyNot(options), AllOf(HasSubstr("version 7"), HasSubstr("version 5")));
 }
 
 TEST(SqliteJournal, AnOlderFormatIsReadAndBecomesThisOne) {
@@ -278,7 +278,7 @@ TEST(SqliteJournal, AnOlderFormatIsReadAndBecomesThisOne) {
   OpenJournal(options).AppendAndWait("two");
   auto database = Database::Open(directory.path("journal.db"), "");
   ASSERT_TRUE(database.ok());
-  EXPECT_EQ(*(*database)->Ask("PRAGMA user_version"), "4");
+  EXPECT_EQ(*(*database)->Ask("PRAGMA user_version"), "5");
 }
 
 TEST(SqliteJournal, AnotherProgramsDatabaseIsLeftAlone) {

@@ -9,8 +9,9 @@
 
 namespace lockstep::journal {
 
-// 2: entries of the data service; 3: of torch's stores; 4: events, keys whose member is gone.
-inline constexpr int kFormatVersion = 4;
+// 2: entries of the data service; 3: of torch's stores; 4: events, keys whose member is gone; 5:
+// what agents pass on to torch's stores.
+inline constexpr int kFormatVersion = 5;
 // What it reads; a journal of an older version becomes one of this when it is opened.
 inline constexpr int kFormatVersionMin = 1;
 

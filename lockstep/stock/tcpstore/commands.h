@@ -76,6 +76,7 @@ struct ListKeys {};
 struct Barrier {
   absl::string_view key;
   int64_t size = 0;
+  bool arrived = false;  // it was counted before, and only waits
 };
 
 using Command =

@@ -29,6 +29,8 @@ size_t ValueBytesOf(const Answer& answer) {
           for (const ValuePtr& value : is.values) bytes += SizeOf(value);
         } else if constexpr (std::is_same_v<Is, KeyNames>) {
           for (const ValuePtr& slice : is.packed) bytes += slice->size();
+        } else if constexpr (std::is_same_v<Is, Encoded>) {
+          bytes = SizeOf(is.bytes);
         }
         return bytes;
       },

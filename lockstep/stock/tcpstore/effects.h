@@ -48,8 +48,14 @@ struct KeyNames {
 // Behind what is packed: the name behind its length, in 8 bytes as torch's protocol has them.
 void PackName(absl::string_view name, std::string& packed);
 
+// What an agent is answered again, or passes on, as it was encoded. Null: nothing, since torch's
+// protocol has no answer to the command.
+struct Encoded {
+  ValuePtr bytes;
+};
+
 using Answer = std::variant<Readiness, WaitCancelled, Number, Echo, Value, SentValue, Values,
-                            Popped, KeyNames>;
+                            Popped, KeyNames, Encoded>;
 
 // Values from here on are shared with the store as they go out; shorter ones are copied.
 inline constexpr size_t kSharedBytesMin = size_t{1} << 10;

@@ -101,6 +101,9 @@ class KeySpace {
   absl::Status ApplyTo(const record::QueuePopped& record);
   absl::Status ApplyTo(const record::Cleared& record);
   absl::Status ApplyTo(const record::GroupCleared& record);
+  // For PassedConnections, not for the keys.
+  absl::Status ApplyTo(const record::CommandDone& /*record*/) { return absl::OkStatus(); }
+  absl::Status ApplyTo(const record::PassedGone& /*record*/) { return absl::OkStatus(); }
 
   KeyTable keys_;
   KeyTable group_keys_;

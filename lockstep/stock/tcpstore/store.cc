@@ -21,6 +21,11 @@ ValuePtr MakeValue(absl::string_view bytes) {
 
 size_t SizeOf(const ValuePtr& value) { return value ? value->size() : 0; }
 
+// 0: there is none.
+int64_t NumberAt(const KeySpace::Place& place) {
+  return place.stored == nullptr ? 0 : NumberIn(**place.stored).value_or(0);
+}
+
 std::string TooLongList(size_t names, size_t bytes, size_t bytes_max) {
   return absl::StrCat("the names of ", names, " keys are ", bytes,
                       " bytes, over the limit torch_answer_bytes_max (", bytes_max, ")");
@@ -315,7 +320,8 @@ void Store::ListSome(Effects& out) {
 void Store::Do(Call& call, const Barrier& command) {
   // Who would have to wait and may not does not arrive either.
   if (!MayWait(call, command.key, StoreWaits::CostOf({command.key}))) return;
-  const auto count = AddTo(call, command.key, 1);
+  const auto count =
+      command.arrived ? NumberAt(keys_.Find(command.key)) : AddTo(call, command.key, 1);
   if (!count) return;
   // A barrier of nobody is open, also where somebody has made the number negative.
   if (command.size <= 0 || *count >= command.size) {
@@ -324,6 +330,7 @@ void Store::Do(Call& call, const Barrier& command) {
     // Before the others are told: it is one of those who count.
     waits_.ParkAtBarrier(call.now, call.from, command);
   }
+  if (command.arrived) return;
   // A barrier counts by a key, for which others may wait as for any.
   waits_.KeySet(command.key, keys_.now(), call.out);
   waits_.Counted(command.key, *count, call.out);

@@ -52,6 +52,7 @@ inline std::string TextOf(const Answer& answer) {
       return absl::StrCat(is.length, " ", TextOf(is.value));
     }
     std::string operator()(const KeyNames& is) const { return absl::StrJoin(NamesIn(is), ","); }
+    std::string operator()(const Encoded& is) const { return TextOf(is.bytes); }
   };
   return std::visit(Say(), answer);
 }

@@ -37,6 +37,13 @@ TorchQueuePushed MessageOf(const record::QueuePushed& from) {
 TorchQueuePopped MessageOf(const record::QueuePopped& from) { return {.key = {from.key}}; }
 TorchStoreCleared MessageOf(const record::Cleared&) { return {}; }
 TorchGroupCleared MessageOf(const record::GroupCleared&) { return {}; }
+TorchPassedConnection MessageOf(const tcpstore::PassedConnection& from) {
+  return {.agent_high = from.agent.high, .agent_low = from.agent.low, .number = from.number};
+}
+TorchCommandDone MessageOf(const record::CommandDone& from) {
+  return {.by = MessageOf(from.by), .number = from.number, .answer = {from.answer}};
+}
+TorchPassedGone MessageOf(const record::PassedGone& from) { return {.gone = MessageOf(from.gone)}; }
 
 // Puts the message into the field of TorchRecord that has its type.
 template <class Message>
@@ -77,6 +84,15 @@ tcpstore::Record RecordOf(TorchQueuePopped& from) {
 }
 tcpstore::Record RecordOf(TorchStoreCleared&) { return record::Cleared{}; }
 tcpstore::Record RecordOf(TorchGroupCleared&) { return record::GroupCleared{}; }
+tcpstore::PassedConnection ConnectionOf(const TorchPassedConnection& from) {
+  return {.agent = {.high = from.agent_high, .low = from.agent_low}, .number = from.number};
+}
+tcpstore::Record RecordOf(TorchCommandDone& from) {
+  return record::CommandDone{ConnectionOf(from.by), from.number, std::move(from.answer.data)};
+}
+tcpstore::Record RecordOf(TorchPassedGone& from) {
+  return record::PassedGone{ConnectionOf(from.gone)};
+}
 
 }  // namespace
 

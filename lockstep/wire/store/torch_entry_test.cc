@@ -44,6 +44,16 @@ std::string Describe(const tcpstore::Record& record) {
     }
     std::string operator()(const record::Cleared&) const { return "cleared"; }
     std::string operator()(const record::GroupCleared&) const { return "group cleared"; }
+    static std::string Name(const tcpstore::PassedConnection& of) {
+      return absl::StrCat(of.agent.high, ":", of.agent.low, ":", of.number);
+    }
+    std::string operator()(const record::CommandDone& is) const {
+      return absl::StrCat("done ", is.number, " by ", Name(is.by), " with ",
+                          is.answer ? *is.answer : "nothing");
+    }
+    std::string operator()(const record::PassedGone& is) const {
+      return absl::StrCat("gone ", Name(is.gone));
+    }
   };
   return std::visit(Say(), record);
 }
@@ -60,11 +70,14 @@ std::vector<tcpstore::Record> OneOfEach() {
           record::QueuePushed{"/q", Value("")},
           record::QueuePopped{"/q"},
           record::Cleared{},
-          record::GroupCleared{}};
+          record::GroupCleared{},
+          record::CommandDone{{.agent = {~uint64_t{0}, 7}, .number = 3}, 9, Value("\1")},
+          record::CommandDone{{.agent = {1, 2}, .number = 1}, 1, nullptr},
+          record::PassedGone{{.agent = {1, 2}, .number = 1}}};
 }
 
 TEST(TorchEntry, EachRecordComesBackAsItWas) {
-  static_assert(std::variant_size_v<tcpstore::Record> == 9, "one of each kind, please");
+  static_assert(std::variant_size_v<tcpstore::Record> == 11, "one of each kind, please");
   const Moment now = {.now = Time(), .wall = absl::FromUnixSeconds(1'700'000'000)};
   std::string bytes;
   EncodeTorchRecords("digits", now.wall, OneOfEach(), bytes);

@@ -70,14 +70,17 @@ void TorchStoreConnection::HoldUp() {
   intake_ = Intake::kHeldUp;
 }
 
-void TorchStoreConnection::GoOn() {
-  LOCKSTEP_DCHECK(intake_ == Intake::kHeldUp);
+bool TorchStoreConnection::GoOn() {
+  if (intake_ != Intake::kHeldUp) return false;
   intake_ = Intake::kIdle;
+  return true;
 }
 
-absl::StatusOr<bool> TorchStoreConnection::Next(tcpstore::Command& command) {
+absl::StatusOr<bool> TorchStoreConnection::Next(tcpstore::Command& command,
+                                                absl::string_view& bytes) {
   absl::StatusOr<bool> whole = reader_.Next(command);
   if (!whole.ok() || !*whole) return whole;
+  bytes = reader_.bytes();
   ++commands_;
   // Its answers are sent in order, and this one may take the store many turns.
   if (std::holds_alternative<tcpstore::ListKeys>(command)) intake_ = Intake::kAwaitsNames;
@@ -86,8 +89,11 @@ absl::StatusOr<bool> TorchStoreConnection::Next(tcpstore::Command& command) {
 
 bool TorchStoreConnection::Push(const tcpstore::Answer& answer) {
   outbox_.Push(answer);
-  if (!std::holds_alternative<tcpstore::KeyNames>(answer)) return false;
-  LOCKSTEP_DCHECK(intake_ == Intake::kAwaitsNames);
+  if (intake_ != Intake::kAwaitsNames) return false;
+  if (!std::holds_alternative<tcpstore::KeyNames>(answer) &&
+      !std::holds_alternative<tcpstore::Encoded>(answer)) {
+    return false;
+  }
   intake_ = Intake::kIdle;
   return true;
 }

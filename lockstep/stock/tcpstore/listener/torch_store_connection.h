@@ -87,18 +87,20 @@ class TorchStoreConnection : public std::enable_shared_from_this<TorchStoreConne
   void AwaitTurn(runtime::Loop& loop, Go go);
   // Waits for `GoOn`. Only when `idle`.
   void HoldUp();
-  // After `HoldUp`: it is idle again. The caller reads on.
-  void GoOn();
+  // After `HoldUp`: it is idle again, and the caller reads on. False: it was not held up.
+  bool GoOn();
 
-  // Reads the next command. False: it is not whole. An error says why the connection is to be
-  // refused; see CommandReader::Next. After ListKeys it is not idle until that is answered.
-  absl::StatusOr<bool> Next(tcpstore::Command& command);
+  // Reads the next command; `bytes` is that as it came. False: it is not whole. An error says why
+  // the connection is to be refused; see CommandReader::Next. After ListKeys it is not idle until
+  // that is answered.
+  absl::StatusOr<bool> Next(tcpstore::Command& command, absl::string_view& bytes);
   size_t pending() const { return reader_.pending(); }  // bytes of a request that is not whole
 
   // --- Answers ---
 
   // Behind what waits; `QueueToSend` says whether somebody has to send it. True: it is idle again,
-  // since its list of keys is among it, and the caller goes on.
+  // since its list of keys is among it (or what an agent's server made of it), and the caller goes
+  // on.
   bool Push(const tcpstore::Answer& answer);
   bool has_unsent() const { return !outbox_.empty(); }
 

@@ -113,7 +113,7 @@ void TorchStoreListener::TakeCommands(const ConnectionPtr& connection) {
   bool whole = true;
   runtime::TurnBudget budget(kCommandsPerTurn);
   while (connection->takes_commands() && !gate_.shut()) {
-    const absl::StatusOr<bool> next = connection->Next(command_);
+    const absl::StatusOr<bool> next = connection->Next(taken_.command, taken_.bytes);
     if (!next.ok()) {
       Refuse(connection, {next.status().message().data(), next.status().message().size()});
       break;
@@ -121,10 +121,10 @@ void TorchStoreListener::TakeCommands(const ConnectionPtr& connection) {
     if (connection->EndsGreeting()) events_.connected(connection->id(), connection->peer());
     whole = *next;
     if (!whole) break;
-    events_.command(connection->id(), command_);
+    events_.command(connection->id(), taken_.command);
     if (budget.Spent()) break;
   }
-  if (KeysOf(command_) > kKeptKeysMax) command_ = tcpstore::CountKeys{};
+  if (KeysOf(taken_.command) > kKeptKeysMax) taken_.command = tcpstore::CountKeys{};
   unsent_.EndStep();
   Recount(*connection);
   GoOn(connection, whole);
@@ -144,6 +144,16 @@ void TorchStoreListener::Resume() {
   for (const ConnectionPtr& connection : gate_.Open()) {
     if (connection->stage() != Stage::kClosed) TakeCommands(connection);
   }
+}
+
+void TorchStoreListener::HoldUp(tcpstore::ConnectionId id) {
+  const ConnectionPtr connection = connections_.Find(id);
+  if (connection != nullptr && connection->idle()) connection->HoldUp();
+}
+
+void TorchStoreListener::Release(tcpstore::ConnectionId id) {
+  const ConnectionPtr connection = connections_.Find(id);
+  if (connection != nullptr && connection->GoOn()) TakeCommands(connection);
 }
 
 void TorchStoreListener::TakeNoMoreOf(tcpstore::ConnectionId id) {

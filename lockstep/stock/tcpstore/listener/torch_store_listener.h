@@ -90,6 +90,14 @@ class TorchStoreListener {
   void Pause() { gate_.Shut(); }
   // Takes commands again, first those that came meanwhile, which may pause it anew.
   void Resume();
+  // The command that `Events::command` tells of, as it came; while that is called.
+  absl::string_view bytes() const { return taken_.bytes; }
+  // No commands of this connection are taken until it is released; what it sends meanwhile waits in
+  // its socket. Of one that waits for its list of keys, that is so already. While it is held up, it
+  // is not seen to go.
+  void HoldUp(tcpstore::ConnectionId connection);
+  // Takes its commands again. Does nothing where it was not held up, or has gone.
+  void Release(tcpstore::ConnectionId connection);
   // No more commands of this one, who will be refused.
   void TakeNoMoreOf(tcpstore::ConnectionId connection);
 
@@ -128,7 +136,10 @@ class TorchStoreListener {
   SendQueue unsent_;
   BusyPoll busy_poll_;
   // Memory that is used again by each step.
-  tcpstore::Command command_;
+  struct {
+    tcpstore::Command command;
+    absl::string_view bytes;
+  } taken_;
   std::vector<absl::string_view> pieces_;
 };
 

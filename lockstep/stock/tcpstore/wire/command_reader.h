@@ -58,8 +58,9 @@ enum class Op : uint8_t {
 // announced. Time: linear in the bytes, however they are cut.
 class CommandReader {
  public:
-  // `options` outlives the reader.
-  explicit CommandReader(const machine::StoreOptions& options) : options_(options) {}
+  // `options` outlives the reader. `validated`: VALIDATE was said before.
+  explicit CommandReader(const machine::StoreOptions& options, bool validated = false)
+      : options_(options), validated_(validated) {}
 
   // Room for more bytes, at least one. Views of the last command end here.
   absl::Span<char> Prepare();
@@ -71,6 +72,8 @@ class CommandReader {
   // limit, named.
   absl::StatusOr<bool> Next(machine::Command& command);
 
+  // The last command as it came; holds as long as its views.
+  absl::string_view bytes() const { return buffer_.unread().substr(0, consumed_); }
   // The client has said VALIDATE.
   bool validated() const { return validated_; }
   // Bytes of a command that is not whole yet, or not asked for.
@@ -99,7 +102,7 @@ class CommandReader {
 
   const machine::StoreOptions& options_;
   ReceiveBuffer buffer_;
-  bool validated_ = false;
+  bool validated_;
 
   // Of the command that is read now; places count from the front of `buffer_`.
   const Shape* shape_ = nullptr;

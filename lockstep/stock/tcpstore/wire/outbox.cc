@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -90,6 +91,8 @@ void Outbox::Push(const machine::Answer& answer) {
         } else if constexpr (std::is_same_v<Is, machine::Popped>) {
           PutInteger(is.length);
           if (is.length > 0) PutValue(is.value);
+        } else if constexpr (std::is_same_v<Is, machine::Encoded>) {
+          if (is.bytes) Share(is.bytes, is.bytes->size());
         } else {
           static_assert(std::is_same_v<Is, machine::KeyNames>);
           PutInteger(static_cast<int64_t>(is.count));
@@ -98,6 +101,17 @@ void Outbox::Push(const machine::Answer& answer) {
         }
       },
       answer);
+}
+
+std::string Encode(const machine::Answer& answer) {
+  Outbox one;
+  one.Push(answer);
+  std::vector<absl::string_view> pieces;
+  one.Peek(std::numeric_limits<size_t>::max(), pieces);
+  std::string bytes;
+  bytes.reserve(one.bytes());
+  for (const absl::string_view piece : pieces) bytes.append(piece.data(), piece.size());
+  return bytes;
 }
 
 void Outbox::Peek(size_t pieces_max, std::vector<absl::string_view>& pieces) const {

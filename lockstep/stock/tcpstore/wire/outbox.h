@@ -62,4 +62,7 @@ class Outbox {
   uint64_t sent_in_all_ = 0;
 };
 
+// The bytes of one answer.
+std::string Encode(const ::lockstep::tcpstore::Answer& answer);
+
 }  // namespace lockstep::wire::tcpstore
