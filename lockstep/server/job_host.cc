@@ -45,7 +45,7 @@ JobHost::JobHost(runtime::Loop& loop, coord::CoordinatorOptions coordinator, Com
                  NativeListener& native, EventFeed& feed, Counters& counters,
                  runtime::MemoryAccount& memory, const StoreHostOptions& stores,
                  net::StockListenerOptions listener, size_t journal_queue_bytes_max)
-    : NativeJob(&stock_.passed_on),
+    : NativeJob(&stock_.passed_on, &stores_.agents),
       coordinator_(std::move(coordinator)),
       counters_(counters),
       stock_{.listener = net::StockListener(
@@ -58,7 +58,18 @@ JobHost::JobHost(runtime::Loop& loop, coord::CoordinatorOptions coordinator, Com
                  [this](std::string text) { spdlog::warn("job '{}': {}", name(), text); }),
              .passed_on = PassedStockCalls(options().roles, listener.connections.connections_max,
                                            [this] { return coordinator_.service_incarnation(); })},
-      stores_(loop, stores, commits, name(), size(), TellersOfStores(), &memory),
+      stores_{
+          .host = StoreHost(loop, stores, commits, name(), size(), TellersOfStores(), &memory,
+                            [this, &native](CallId call, absl::StatusOr<tcpstore::ValuePtr> bytes) {
+                              if (!bytes.ok()) return native.AnswerTorch(call, bytes.status());
+                              native.AnswerTorch(call, wire::native::TorchCommandReply{
+                                                           .answer = {*std::move(bytes)},
+                                                           .attempt = stores_.host.attempt()});
+                            }),
+          .agents = StoreAgents(stores_.host, stores.store.keeps,
+                                [this](std::string text) {
+                                  outlet_.Tell(coord::LogEntry{.text = std::move(text)});
+                                })},
       memory_(memory, name()),
       outlet_(
           loop, name(),
@@ -69,6 +80,7 @@ JobHost::JobHost(runtime::Loop& loop, coord::CoordinatorOptions coordinator, Com
            .counters = counters},
           {.member = [this](Time now,
                             MemberIndex member) { return coordinator_.WatchedViewOf(now, member); },
+           .session_ended = [this](SessionId session) { stores_.agents.AgentGone(session); },
            .answered =
                [this](const std::vector<coord::Reply>& replies) {
                  auto cause = stack_questions_.TimedOut(replies);
@@ -134,7 +146,7 @@ wire::store::Job JobHost::saved() const {
 
 void JobHost::Handle(coord::Event event) {
   stack_questions_.Saw(runtime::MonotonicNow(), event);
-  stores_.Note(event);
+  stores_.host.Note(event);
   counters_.Count(event);
   if (outlet_.keeps() && delayed_.Concerns(event)) {
     if (coord::ErrorPtr refusal = delayed_.Delay(event)) {
@@ -168,7 +180,7 @@ std::string JobHost::grpc_address() const { return runtime::ToString(stock_.list
 
 void JobHost::Stop() {
   stock_.listener.StopAccepting();
-  stores_.Stop();
+  stores_.host.Stop();
   outlet_.Forget();
   Handle(coord::Stop{});
   outlet_.Finish();

@@ -25,6 +25,7 @@
 #include "lockstep/server/native_listener.h"
 #include "lockstep/server/passed_stock_calls.h"
 #include "lockstep/server/stack_questions.h"
+#include "lockstep/server/store_agents.h"
 #include "lockstep/server/store_host.h"
 #include "lockstep/server/writes_awaiting_disk.h"
 #include "lockstep/stock/grpc/stock_listener.h"
@@ -62,12 +63,12 @@ class JobHost final : public NativeJob {
   // After `Listen`: takes a port of the same host for torch's clients. An error: there is none, or
   // not the one that its clients know.
   absl::Status ListenForTorch() {
-    return stores_.Listen(stock_.listener.address().address().to_string());
+    return stores_.host.Listen(stock_.listener.address().address().to_string());
   }
   // After `Listen`: connections are taken from now on.
   void Start() {
     stock_.listener.Start();
-    stores_.Start();
+    stores_.host.Start();
   }
 
   // What the journal had of it, before anything else; then, when all has been given,
@@ -94,8 +95,8 @@ class JobHost final : public NativeJob {
   int32_t size() const { return options().size; }
   // HOST:PORT for stock clients.
   std::string grpc_address() const;
-  StoreHost& stores() { return stores_; }
-  const StoreHost& stores() const { return stores_; }
+  StoreHost& stores() { return stores_.host; }
+  const StoreHost& stores() const { return stores_.host; }
 
   // Where its processes are in their code, asked of launchers when something timed out: the last.
   std::optional<wire::native::StacksTaken> LastStacks(Time now) const {
@@ -113,7 +114,7 @@ class JobHost final : public NativeJob {
   // Nothing is kept any more: the job is being deleted.
   void Forget() {
     outlet_.Forget();
-    stores_.Forget();
+    stores_.host.Forget();
   }
   // Lets the answers go out, then ends the connections. Blocks for seconds, while the loop must
   // run: so not on the loop.
@@ -136,7 +137,11 @@ class JobHost final : public NativeJob {
     net::StockListener listener;
     PassedStockCalls passed_on;
   } stock_;
-  StoreHost stores_;
+  // Torch's stores, and the way to them through agents.
+  struct {
+    StoreHost host;
+    StoreAgents agents;
+  } stores_;
   JobMemory memory_;
   JobOutlet outlet_;
   WritesAwaitingDisk delayed_;

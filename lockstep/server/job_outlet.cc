@@ -45,6 +45,8 @@ void JobOutlet::Observe(const std::vector<coord::Record>& records) {
     if (const auto* member = std::get_if<coord::record::MemberChanged>(&record)) {
       TellOfLoss(*member);
     }
+    const auto* session = std::get_if<coord::record::SessionChanged>(&record);
+    if (session != nullptr && !session->open) listeners_.session_ended(session->session);
   }
 }
 

@@ -39,6 +39,8 @@ class JobOutlet {
   struct Listeners {
     // A member of which only the coordinator knows all, for a long answer.
     std::function<coord::MemberView(Time now, MemberIndex)> member;
+    // A native session is over.
+    std::function<void(SessionId)> session_ended;
     // These answers go out now.
     std::function<void(const std::vector<coord::Reply>&)> answered;
   };

@@ -19,12 +19,17 @@ using wire::native::KindOf;
 using wire::native::OpenSession;
 using wire::native::StockCall;
 using wire::native::StockCallReply;
+using wire::native::TorchCommand;
 using wire::native::WithReason;
 
 // Others open no sessions.
 coord::Standing StandingOf(wire::native::Role role) {
   if (role == wire::native::Role::kOperate) return coord::Standing::kOperator;
   return role == wire::native::Role::kLaunch ? coord::Standing::kLauncher : coord::Standing::kTask;
+}
+
+bool IsOfStockClient(wire::native::RequestKind kind) {
+  return kind == KindOf<StockCall>::kKind || kind == KindOf<TorchCommand>::kKind;
 }
 
 bool BindsOrUnbinds(wire::native::RequestKind kind) {
@@ -93,12 +98,40 @@ const NativeListener::Speaker* NativeListener::SpeakerOf(const link::Request& re
   return nullptr;
 }
 
-void NativeListener::TakeStockCall(const link::Request& request, link::Responder responder) {
+void NativeListener::TakeStock(const link::Request& request, link::Responder responder) {
   const Speaker* const speaker = SpeakerOf(request, responder);
   if (speaker == nullptr) return;
+  request.kind == KindOf<TorchCommand>::kKind
+      ? TakeTorchCommand(request, *speaker, std::move(responder))
+      : TakeStockCall(request, *speaker, std::move(responder));
+}
+
+void NativeListener::TakeTorchCommand(const link::Request& request, const Speaker& speaker,
+                                      link::Responder responder) {
+  const auto asked = wire::native::Decode<TorchCommand>(request.payload);
+  if (!asked.ok()) return responder.Fail(WithReason(asked.status(), "invalid_argument"));
+  TorchCommands* const commands = speaker.job->torch_commands();
+  if (commands == nullptr) return responder.Fail(NoStockClients());
+  const CallId call = NextCall();
+  const SessionId agent = speaker.session;
+  Wait(request.link, call, std::move(responder));
+  const absl::Status begun = commands->Begin(call, agent, std::string(request.peer), *asked);
+  if (!begun.ok()) AnswerTorch(call, begun);
+}
+
+void NativeListener::AnswerTorch(CallId call,
+                                 absl::StatusOr<wire::native::TorchCommandReply> reply) {
+  std::optional<link::Responder> responder = Take(call);
+  if (!responder) return;
+  if (!reply.ok()) return responder->Fail(reply.status());
+  responder->Answer(wire::native::Encode(*reply));
+}
+
+void NativeListener::TakeStockCall(const link::Request& request, const Speaker& speaker,
+                                   link::Responder responder) {
   const auto asked = wire::native::Decode<StockCall>(request.payload);
   if (!asked.ok()) return responder.Fail(WithReason(asked.status(), "invalid_argument"));
-  StockCalls* const calls = speaker->job->stock_calls();
+  StockCalls* const calls = speaker.job->stock_calls();
   if (calls == nullptr) return responder.Fail(NoStockClients());
   const CallId call = NextCall();
   // Whatever the agent may do: it asks for a task.
@@ -106,10 +139,10 @@ void NativeListener::TakeStockCall(const link::Request& request, link::Responder
                                 .number = request.id,
                                 .standing = coord::Standing::kTask,
                                 .bound = request.rights.member,
-                                .agent = speaker->session};
+                                .agent = speaker.session};
   // The agent counts its connections; its session is a secret.
   std::string connection =
-      absl::StrCat(speaker->session.high, ":", speaker->session.low, ":", asked->connection);
+      absl::StrCat(speaker.session.high, ":", speaker.session.low, ":", asked->connection);
   auto begun = calls->Begin(*asked, caller, std::move(connection), std::string(request.peer));
   if (const auto* reply = std::get_if<StockCallReply>(&begun)) return Send(*reply, responder);
   Begin(request.link, call, std::get<coord::Event>(std::move(begun)), std::move(responder));
@@ -145,11 +178,16 @@ void NativeListener::Open(const link::Request& request, link::Responder responde
 
 void NativeListener::Begin(link::LinkId link, CallId call, coord::Event&& event,
                            link::Responder&& responder) {
+  NativeJob* const job = Wait(link, call, std::move(responder));
+  job->Handle(std::move(event));
+}
+
+NativeJob* NativeListener::Wait(link::LinkId link, CallId call, link::Responder&& responder) {
   Speaker& speaker = speakers_.at(link);
   LOCKSTEP_DCHECK(speaker.job != nullptr);
   speaker.open.emplace(responder.id(), call);
   calls_.emplace(call, std::move(responder));
-  speaker.job->Handle(std::move(event));
+  return speaker.job;
 }
 
 void NativeListener::Answer(const std::vector<coord::Reply>& replies) {
@@ -189,7 +227,7 @@ std::optional<link::Responder> NativeListener::Take(CallId call) {
 
 std::optional<wire::native::RequestKind> NativeListener::Asked(CallId call) const {
   const auto found = calls_.find(call);
-  const bool own = found != calls_.end() && found->second.kind() != KindOf<StockCall>::kKind;
+  const bool own = found != calls_.end() && !IsOfStockClient(found->second.kind());
   return own ? std::optional(found->second.kind()) : std::nullopt;
 }
 
@@ -212,11 +250,12 @@ void NativeListener::Cancelled(link::LinkId link, uint64_t id) {
   link::Responder responder = std::move(found->second);
   calls_.erase(found);
   speaker->second.open.erase(open);
-  if (responder.kind() == KindOf<StockCall>::kKind) {
-    speaker->second.job->stock_calls()->Left(call);
-  }
+  NativeJob& job = *speaker->second.job;
+  const wire::native::RequestKind kind = responder.kind();
   responder.Fail(WithReason(absl::CancelledError("cancelled by the caller"), "cancelled"));
-  speaker->second.job->Handle(coord::CallLeft{call});
+  if (kind == KindOf<TorchCommand>::kKind) return job.torch_commands()->Left(call, /*away=*/false);
+  if (kind == KindOf<StockCall>::kKind) job.stock_calls()->Left(call);
+  job.Handle(coord::CallLeft{call});
 }
 
 void NativeListener::Answered(link::LinkId link, uint64_t through) {
@@ -239,12 +278,18 @@ std::vector<coord::CallLeft> NativeListener::EndOpenCalls(Speaker& speaker, cons
   for (coord::CallLeft& left : calls) {
     auto found = calls_.extract(left.call);
     LOCKSTEP_DCHECK(!found.empty());
-    if (found.mapped().kind() == KindOf<StockCall>::kKind) {
+    const wire::native::RequestKind kind = found.mapped().kind();
+    found.mapped().Fail(why);
+    if (kind == KindOf<TorchCommand>::kKind) {
+      speaker.job->torch_commands()->Left(left.call, agent == Agent::kAway);
+      left.call = CallId();
+    } else if (kind == KindOf<StockCall>::kKind) {
       left.agent = agent;
       speaker.job->stock_calls()->Left(left.call);
     }
-    found.mapped().Fail(why);
   }
+  // Those are none of the coordinator's.
+  std::erase_if(calls, [](const coord::CallLeft& left) { return left.call == CallId(); });
   return calls;
 }
 

@@ -39,18 +39,36 @@ class StockCalls {
   virtual void Left(CallId call) = 0;
 };
 
+// Carries out the commands of torch's clients that agents pass on.
+class TorchCommands {
+ public:
+  virtual ~TorchCommands() = default;
+  // `agent`: the session that asks. May call `NativeListener::AnswerTorch` at once. An error: it
+  // did not begin, for FAILED_PRECONDITION (`attempt_over`) or UNAVAILABLE (`no_stock_service`).
+  // Else it may be answered with INVALID_ARGUMENT (`invalid_argument`): it was refused, and its
+  // connection has ended; or RESOURCE_EXHAUSTED (`limit_exceeded`).
+  virtual absl::Status Begin(CallId call, SessionId agent, const std::string& peer,
+                             const wire::native::TorchCommand& asked) = 0;
+  // Of a call that began and was not answered: it was cancelled, or its link has ended (`away`),
+  // over which it may come again.
+  virtual void Left(CallId call, bool away) = 0;
+};
+
 // A job as the listener sees it. Lives until `JobDeleted`.
 class NativeJob {
  public:
-  // `stock_calls`: which it owns; null: it has no stock clients.
-  explicit NativeJob(StockCalls* stock_calls = nullptr) : stock_calls_(stock_calls) {}
+  // Which it owns; null: it has no such clients.
+  explicit NativeJob(StockCalls* stock_calls = nullptr, TorchCommands* torch_commands = nullptr)
+      : stock_calls_(stock_calls), torch_commands_(torch_commands) {}
   virtual ~NativeJob() = default;
   // May call `NativeListener::Answer` at once.
   virtual void Handle(coord::Event event) = 0;
   StockCalls* stock_calls() const { return stock_calls_; }
+  TorchCommands* torch_commands() const { return torch_commands_; }
 
  private:
   StockCalls* const stock_calls_;
+  TorchCommands* const torch_commands_;
 };
 
 // Turns requests into events with new call ids, and replies into answers on the link that asked. A
@@ -75,7 +93,7 @@ class NativeListener {
   // Requests of wire::native::Route::kSession.
   void Take(link::Request&& request, link::Responder&& responder);
   // Of wire::native::Route::kStock.
-  void TakeStockCall(const link::Request& request, link::Responder responder);
+  void TakeStock(const link::Request& request, link::Responder responder);
   // The call gets CANCELLED (cancelled), the job a CallLeft. Not of one that opens or closes a
   // session.
   void Cancelled(link::LinkId link, uint64_t id);
@@ -86,6 +104,9 @@ class NativeListener {
 
   // Replies to calls that have gone are dropped, as are those of other listeners.
   void Answer(const std::vector<coord::Reply>& replies);
+
+  // The same, of a TorchCommand.
+  void AnswerTorch(CallId call, absl::StatusOr<wire::native::TorchCommandReply> reply);
 
   // What the call asks for; nothing: it has gone, or is no native client's own.
   std::optional<wire::native::RequestKind> Asked(CallId call) const;
@@ -118,8 +139,14 @@ class NativeListener {
   // Who the request's link speaks for; null: it cannot be asked, and was answered.
   const Speaker* SpeakerOf(const link::Request& request, link::Responder& responder) const;
   void Open(const link::Request& request, link::Responder responder);
+  void TakeStockCall(const link::Request& request, const Speaker& speaker,
+                     link::Responder responder);
+  void TakeTorchCommand(const link::Request& request, const Speaker& speaker,
+                        link::Responder responder);
   // Hands the event to the job, with the call that waits for its answer.
   void Begin(link::LinkId link, CallId call, coord::Event&& event, link::Responder&& responder);
+  // The call waits for its answer. Returns its job.
+  NativeJob* Wait(link::LinkId link, CallId call, link::Responder&& responder);
   // Ends the call: whoever gets the responder answers it. Nothing: it has gone.
   std::optional<link::Responder> Take(CallId call);
   // Answers the calls that the link had open with `why` and forgets them. Returns what the job is

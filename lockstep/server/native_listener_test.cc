@@ -114,8 +114,8 @@ class NativeListenerTest : public ::testing::Test {
       link::ServerEvents events{
           .request =
               [this](link::Request request, link::Responder responder) {
-                if (request.kind == KindOf<native::StockCall>::kKind) {
-                  listener_->TakeStockCall(request, std::move(responder));
+                if (native::RouteOf(request.kind) == native::Route::kStock) {
+                  listener_->TakeStock(request, std::move(responder));
                 } else {
                   listener_->Take(std::move(request), std::move(responder));
                 }

@@ -259,7 +259,7 @@ void Server::Hand(link::Request&& request, link::Responder&& responder,
     case wire::native::Route::kSession:
       return native_.Take(std::move(request), std::move(responder));
     case wire::native::Route::kStock:
-      return native_.TakeStockCall(request, std::move(responder));
+      return native_.TakeStock(request, std::move(responder));
     case wire::native::Route::kServer:
     case wire::native::Route::kWorker:
     case wire::native::Route::kUnspecified:

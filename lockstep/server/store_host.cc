@@ -28,14 +28,16 @@ std::string HostOf(absl::string_view peer) { return std::string(peer.substr(0, p
 }  // namespace
 
 StoreHost::StoreHost(runtime::Loop& loop, const StoreHostOptions& options, CommitQueue& commits,
-                     std::string job, int32_t ranks, Tellers tell, runtime::MemoryAccount* memory)
+                     std::string job, int32_t ranks, Tellers tell, runtime::MemoryAccount* memory,
+                     Answer answer)
     : loop_(loop),
       options_(options),
       journal_(commits, job),
       log_(std::move(tell), ranks),
       share_(memory, absl::StrFormat("job '%s'", job), "torch's store"),
       attempts_(options.store.keeps),
-      lifetime_(options.rest, ranks) {}
+      lifetime_(options.rest, ranks),
+      answer_(std::move(answer)) {}
 
 std::unique_ptr<StoreSpace> StoreHost::MakeSpace() {
   return std::make_unique<StoreSpace>(
@@ -45,8 +47,12 @@ std::unique_ptr<StoreSpace> StoreHost::MakeSpace() {
                               std::string peer) { Connected(connection, std::move(peer)); },
           .command = [this](tcpstore::ConnectionId from,
                             const tcpstore::Command& command) { Command(from, command); },
-          .left = [this](tcpstore::ConnectionId connection) { Left(connection); },
-          .complain = [this](std::string text) { log_.Foreign(std::move(text)); }});
+          .cancelled = [this](tcpstore::ConnectionId connection,
+                              bool quietly) { Cancelled(connection, quietly); },
+          .left = [this](tcpstore::ConnectionId connection,
+                         tcpstore::Effects& out) { Left(connection, out); },
+          .complain = [this](std::string text) { log_.Foreign(std::move(text)); },
+          .answer = answer_});
 }
 
 absl::StatusOr<std::unique_ptr<StoreSpace>> StoreHost::MakeSpaceNotAt(uint16_t port) {
@@ -64,6 +70,7 @@ absl::Status StoreHost::Apply(const tcpstore::Record& record) {
   if (std::holds_alternative<tcpstore::record::Opened>(record)) space_.reset();
   if (options_.none || !options_.store.keeps) return absl::OkStatus();
   if (space_ == nullptr) space_ = MakeSpace();
+  space_->passed().Apply(record);
   return space_->store().Apply(record);
 }
 
@@ -104,6 +111,9 @@ std::vector<tcpstore::Record> StoreHost::Snapshot() const {
   std::vector<tcpstore::Record> records = space_->store().Snapshot();
   all.insert(all.end(), std::make_move_iterator(records.begin()),
              std::make_move_iterator(records.end()));
+  std::vector<tcpstore::Record> passed = space_->passed().Snapshot();
+  all.insert(all.end(), std::make_move_iterator(passed.begin()),
+             std::make_move_iterator(passed.end()));
   return all;
 }
 
@@ -131,20 +141,17 @@ absl::Status StoreHost::Open(int64_t attempt, int64_t of_job) {
         "invalid_argument");
   }
   if (wish == tcpstore::Attempts::Wish::kOver) {
-    return wire::native::WithReason(
-        absl::FailedPreconditionError(
-            absl::StrFormat("attempt %d of the store is over: attempt %d has begun, at %s. The "
-                            "caller belongs to an attempt that has been abandoned: end it",
-                            attempt, before, address())),
-        "attempt_over");
+    return AttemptOver(attempt, *this);
   }
   auto next = MakeSpaceNotAt(space_->listener().address().port());
   if (!next.ok()) return next.status();
   const size_t connections = space_->store().connections();
-  space_->Discard();
-  space_ = *std::move(next);
+  journal_.Write(attempts_.Next(attempt, (*next)->listener().address().port()));
+  {
+    const auto old = std::exchange(space_, *std::move(next));
+    old->Discard(AttemptOver(before, *this));
+  }
   lifetime_.Begin(/*launched=*/true);
-  journal_.Write(attempts_.Next(attempt, space_->listener().address().port()));
   if (started_) space_->listener().Start();
   space_->Count();
   log_.Write(
@@ -152,6 +159,15 @@ absl::Status StoreHost::Open(int64_t attempt, int64_t of_job) {
                       "%d connections",
                       attempt, address(), before, connections));
   return absl::OkStatus();
+}
+
+absl::Status AttemptOver(int64_t attempt, const StoreHost& stores) {
+  return wire::native::WithReason(
+      absl::FailedPreconditionError(absl::StrFormat(
+          "attempt %d of the store is over: attempt %d has begun, at %s. The caller "
+          "belongs to an attempt that has been abandoned: end it",
+          attempt, stores.attempt(), stores.address())),
+      "attempt_over");
 }
 
 void StoreHost::Stop() {
@@ -196,9 +212,17 @@ void StoreHost::ForgetFirst(tcpstore::ConnectionId from, const tcpstore::Command
   }
 }
 
-void StoreHost::Left(tcpstore::ConnectionId connection) {
-  const size_t before = space_->store().connections();
+void StoreHost::Cancelled(tcpstore::ConnectionId connection, bool quietly) {
+  const Time now = runtime::MonotonicNow();
   tcpstore::Effects effects;
+  space_->Handle(now, connection, tcpstore::CancelWait{}, effects);
+  if (quietly) effects.given_up.clear();
+  for (const tcpstore::GivenUp& given_up : effects.given_up) log_.GivenUp(now, given_up);
+  space_->Settle(effects);
+}
+
+void StoreHost::Left(tcpstore::ConnectionId connection, tcpstore::Effects& effects) {
+  const size_t before = space_->store().connections();
   space_->store().Left(connection, effects);
   space_->Settle(effects);
   // Who never said a word was not there.

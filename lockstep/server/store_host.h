@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "lockstep/base/ids.h"
 #include "lockstep/coord/events.h"
 #include "lockstep/platform/runtime/loop.h"
 #include "lockstep/platform/runtime/memory_account.h"
@@ -61,10 +62,13 @@ struct StoreHostOptions {
 class StoreHost {
  public:
   using Tellers = StoreLog::Tellers;
+  // As PassedTorchCommands::Events::answer.
+  using Answer = std::function<void(CallId, absl::StatusOr<tcpstore::ValuePtr>)>;
 
   // `commits` and `memory` outlive it.
   StoreHost(runtime::Loop& loop, const StoreHostOptions& options, CommitQueue& commits,
-            std::string job, int32_t ranks, Tellers tell, runtime::MemoryAccount* memory = nullptr);
+            std::string job, int32_t ranks, Tellers tell, runtime::MemoryAccount* memory = nullptr,
+            Answer answer = nullptr);
 
   // What the journal had of it, in order, before `Listen`. An error: the record cannot follow those
   // before it.
@@ -85,6 +89,9 @@ class StoreHost {
   // FAILED_PRECONDITION (`attempt_over`): a later one has begun. INVALID_ARGUMENT: it is too far
   // ahead of the current one and of the job's, `of_job`. Otherwise an error: there is no port.
   absl::Status Open(int64_t attempt, int64_t of_job = 0);
+
+  // The way in for agents; null: there is no store, or it has not started.
+  PassedTorchCommands* passed() { return started_ ? &space_->passed() : nullptr; }
 
   // What launchers tell of the processes of the current attempt, or of how many there will be.
   void Note(const coord::Event& event);
@@ -107,7 +114,8 @@ class StoreHost {
   absl::Status ListenAgain(uint16_t port);
   void Connected(tcpstore::ConnectionId connection, std::string peer);
   void Command(tcpstore::ConnectionId from, const tcpstore::Command& command);
-  void Left(tcpstore::ConnectionId connection);
+  void Cancelled(tcpstore::ConnectionId connection, bool quietly);
+  void Left(tcpstore::ConnectionId connection, tcpstore::Effects& effects);
   // All keys, because of this.
   void ForgetKeys(const std::string& because, tcpstore::Effects& out);
   // What has to be forgotten before the command is carried out.
@@ -124,8 +132,12 @@ class StoreHost {
   std::unique_ptr<StoreSpace> space_;  // null: the job has no store
   tcpstore::Attempts attempts_;
   tcpstore::Lifetime lifetime_;
+  const Answer answer_;
   bool started_ = false;
   TorchCommandCounts commands_ = {};
 };
+
+// The answer to who asks for an attempt of these stores that is not the current one.
+absl::Status AttemptOver(int64_t attempt, const StoreHost& stores);
 
 }  // namespace lockstep::server

@@ -27,12 +27,28 @@ StoreSpace::StoreSpace(runtime::Loop& loop, const tcpstore::StoreOptions& option
       share_(share),
       store_(options),
       listener_(loop, options, listener,
-                {.connected = std::move(events.connected),
-                 .command = std::move(events.command),
-                 .left = std::move(events.left),
+                {.connected = events.connected,
+                 .command = events.command,
+                 .left =
+                     [left = events.left](tcpstore::ConnectionId connection) {
+                       tcpstore::Effects none;
+                       left(connection, none);
+                     },
                  .complain = std::move(events.complain),
                  .has_room = [this](size_t bytes) { return LimitOf(bytes); },
-                 .counted = [this] { Count(); }}) {}
+                 .counted = [this] { Count(); }}),
+      passed_(options,
+              {.connected = std::move(events.connected),
+               .command = std::move(events.command),
+               .again =
+                   [this](tcpstore::ConnectionId connection, tcpstore::ValuePtr answer) {
+                     tcpstore::Effects effects;
+                     effects.replies.push_back({connection, tcpstore::Encoded{std::move(answer)}});
+                     Settle(effects);
+                   },
+               .cancelled = std::move(events.cancelled),
+               .left = std::move(events.left),
+               .answer = std::move(events.answer)}) {}
 
 tcpstore::Effects& StoreSpace::NoEffects() {
   effects_.Clear();
@@ -44,8 +60,9 @@ void StoreSpace::Handle(Time now, tcpstore::ConnectionId from, const tcpstore::C
   const runtime::MemoryAccount* const memory = share_.account();
   const uint64_t room = memory == nullptr ? std::numeric_limits<uint64_t>::max() : memory->Room();
   // Beside what is kept there is a record, and the entry that it becomes.
-  store_.SetSurroundings(listener_.memory() + held_bytes_, room / (journal_.writes() ? 3 : 2));
+  store_.SetSurroundings(listener_.memory() + held_.bytes, room / (journal_.writes() ? 3 : 2));
   store_.Handle(now, from, command, out);
+  if (tcpstore::PassedConnections::Owns(from)) passed_.Handled(from, command, out);
   for (tcpstore::Refusal& refusal : out.refusals) {
     if (!absl::StrContains(refusal.why, "(memory_max)")) continue;
     absl::StrAppend(&refusal.why, ": ", share_.account()->Refusal(0));
@@ -54,11 +71,16 @@ void StoreSpace::Handle(Time now, tcpstore::ConnectionId from, const tcpstore::C
 
 void StoreSpace::Settle(tcpstore::Effects& effects) {
   // What it tells of may be a change that is not durable yet.
-  const bool waits = (!effects.records.empty() && journal_.writes()) || held_ > 0;
-  waits ? Hold(effects) : listener_.CarryOut(effects);
+  const bool waits = (!effects.records.empty() && journal_.writes()) || held_.count > 0;
+  waits ? Hold(effects) : CarryOut(effects);
   Count();
   FreeGone();
   MakeLists();
+}
+
+void StoreSpace::CarryOut(const tcpstore::Effects& effects) {
+  listener_.CarryOut(effects);
+  passed_.CarryOut(effects);
 }
 
 void StoreSpace::Hold(tcpstore::Effects& effects) {
@@ -72,10 +94,10 @@ void StoreSpace::Hold(tcpstore::Effects& effects) {
   // As it would be if they were closed now.
   for (const tcpstore::Refusal& refusal : effects.refusals)
     listener_.TakeNoMoreOf(refusal.connection);
-  ++held_;
-  held_bytes_ += bytes;
-  if (held_ >= kHeldMax || held_bytes_ >= kHeldBytesMax || journal_.behind()) {
-    paused_ = true;
+  ++held_.count;
+  held_.bytes += bytes;
+  if (held_.count >= kHeldMax || held_.bytes >= kHeldBytesMax || journal_.behind()) {
+    held_.paused = true;
     listener_.Pause();
   }
   journal_.Commit(std::move(entries), [this, bytes, alive = std::weak_ptr(alive_),
@@ -86,17 +108,18 @@ void StoreSpace::Hold(tcpstore::Effects& effects) {
 
 // A journal that has failed ends the server, and the connections with it.
 void StoreSpace::LetGo(const tcpstore::Effects& effects, size_t bytes, bool durable) {
-  LOCKSTEP_DCHECK(held_ > 0 && held_bytes_ >= bytes);
-  --held_;
-  held_bytes_ -= bytes;
-  LOCKSTEP_DCHECK(held_ > 0 || held_bytes_ == 0);
-  if (durable) listener_.CarryOut(effects);
-  if (!paused_ || held_ > kHeldMax / 2 || held_bytes_ > kHeldBytesMax / 2) return;
-  paused_ = false;
+  LOCKSTEP_DCHECK(held_.count > 0 && held_.bytes >= bytes);
+  --held_.count;
+  held_.bytes -= bytes;
+  LOCKSTEP_DCHECK(held_.count > 0 || held_.bytes == 0);
+  if (durable) CarryOut(effects);
+  if (!held_.paused || held_.count > kHeldMax / 2 || held_.bytes > kHeldBytesMax / 2) return;
+  held_.paused = false;
   listener_.Resume();
 }
 
-void StoreSpace::Discard() {
+void StoreSpace::Discard(const absl::Status& why) {
+  passed_.Close(why);
   tcpstore::Effects unheard;
   store_.Clear(unheard);
   FreeGone();
@@ -130,11 +153,11 @@ bool StoreSpace::ListSome() {
 
 void StoreSpace::Count() {
   const size_t snapshot = journal_.writes() ? store_.size() * kSnapshotBytes : 0;
-  share_.Set(store_.memory() + listener_.memory() + snapshot);
+  share_.Set(store_.memory() + listener_.memory() + passed_.memory() + snapshot);
 }
 
 std::string StoreSpace::LimitOf(size_t bytes) const {
-  const size_t held = store_.memory() + listener_.memory() + held_bytes_;
+  const size_t held = store_.memory() + listener_.memory() + held_.bytes;
   if (held > bytes_max_ || bytes > bytes_max_ - held) {
     return absl::StrFormat("torch_store_bytes_max (%d), of which %d are held", bytes_max_, held);
   }

@@ -6,9 +6,13 @@
 #include <memory>
 #include <string>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "lockstep/base/ids.h"
 #include "lockstep/base/time.h"
 #include "lockstep/platform/runtime/loop.h"
 #include "lockstep/platform/runtime/memory_account.h"
+#include "lockstep/server/passed_torch_commands.h"
 #include "lockstep/server/store_journal.h"
 #include "lockstep/stock/tcpstore/commands.h"
 #include "lockstep/stock/tcpstore/effects.h"
@@ -29,12 +33,16 @@ class StoreSpace {
   static constexpr size_t kHeldMax = 4096;
   static constexpr size_t kHeldBytesMax = size_t{16} << 20;
 
-  // What the listener tells; called on the loop.
+  // What the listener and the agents tell; called on the loop.
   struct Events {
     std::function<void(tcpstore::ConnectionId, std::string peer)> connected;
     std::function<void(tcpstore::ConnectionId, const tcpstore::Command&)> command;
-    std::function<void(tcpstore::ConnectionId)> left;
+    // See PassedTorchCommands.
+    std::function<void(tcpstore::ConnectionId, bool quietly)> cancelled;
+    // `out`: what the store says of it comes behind this, and all of it is to be settled.
+    std::function<void(tcpstore::ConnectionId, tcpstore::Effects& out)> left;
     std::function<void(std::string)> complain;
+    std::function<void(CallId, absl::StatusOr<tcpstore::ValuePtr>)> answer;
   };
 
   // All of these outlive it. What it holds is in `share`, which no other space uses at the time.
@@ -47,6 +55,9 @@ class StoreSpace {
   net::TorchStoreListener& listener() { return listener_; }
   const net::TorchStoreListener& listener() const { return listener_; }
 
+  PassedTorchCommands& passed() { return passed_; }
+  const PassedTorchCommands& passed() const { return passed_; }
+
   // Effects without content, whose memory is used again by each command.
   tcpstore::Effects& NoEffects();
   // Feeds the store what a client asks. What it says is in `out`, to be settled.
@@ -56,12 +67,14 @@ class StoreSpace {
   // account what is held, frees what was forgotten, and makes the lists that were asked for, in as
   // many turns as that takes.
   void Settle(tcpstore::Effects& effects);
-  // The store is over: forgets its keys, and answers nobody.
-  void Discard();
+  // The store is over: forgets its keys. Commands that agents passed on are answered with `why`;
+  // others are not.
+  void Discard(const absl::Status& why);
   // Tells the account what is held.
   void Count();
 
  private:
+  void CarryOut(const tcpstore::Effects& effects);
   void Hold(tcpstore::Effects& effects);
   void LetGo(const tcpstore::Effects& effects, size_t bytes, bool durable);
   void FreeGone();
@@ -78,13 +91,16 @@ class StoreSpace {
   tcpstore::Store store_;
   tcpstore::Effects effects_;
   // What waits for the journal.
-  size_t held_ = 0;
-  size_t held_bytes_ = 0;
-  bool paused_ = false;
+  struct {
+    size_t count = 0;
+    size_t bytes = 0;
+    bool paused = false;
+  } held_;
   bool lists_ = false;  // `ListSome` is called in turns
   // Gone with the space, for what is still held then.
   const std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);
   net::TorchStoreListener listener_;
+  PassedTorchCommands passed_;
 };
 
 }  // namespace lockstep::server

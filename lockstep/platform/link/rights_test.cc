@@ -132,6 +132,7 @@ TEST(Rights, AreThese) {
             "StatusRequest(job): observe task launch worker operator\n"
             "StockCall: launch operator\n"
             "TellNodeGroup(job): launch operator\n"
+            "TorchCommand: launch operator\n"
             "WatchEvents(job): observe task launch operator\n"
             "WatchJob: task launch operator\n"
             "WatchKeys: task launch operator\n"
@@ -153,7 +154,7 @@ TEST(Rights, OfOneJobAreOfNoOther) {
 }
 
 TEST(Rights, OfWhatThereIsNotAreTheOperatorsAlone) {
-  for (const RequestKind kind : {0u, 19u, 69u, 72u, 1'000'000u}) {
+  for (const RequestKind kind : {0u, 25u, 69u, 72u, 1'000'000u}) {
     for (const NamedRole& role : wire::native::kNamedRoles) {
       EXPECT_EQ(May(role.role, "", kind, ""), role.role == Role::kOperate) << kind;
     }
