@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "lockstep/agent/call_names.h"
 #include "lockstep/agent/heartbeat_answers.h"
+#include "lockstep/agent/torch_agent.h"
 #include "lockstep/base/mutex.h"
 #include "lockstep/client/engine.h"
 #include "lockstep/client/typed.h"
@@ -81,9 +82,10 @@ class Agent::Impl {
 
   absl::Status Open(const AgentOptions& options) {
     // Callers are identified by their uid alone, which the kernel reports of local processes only.
-    if (!runtime::CheckLoopback(loop_.io(), options.listen, "--listen").ok()) {
+    for (const runtime::Address& at : {options.listen, options.torch_listen}) {
+      if (runtime::CheckLoopback(loop_.io(), at, "--listen").ok()) continue;
       return absl::FailedPreconditionError(absl::StrCat(
-          runtime::ToString(options.listen),
+          runtime::ToString(at),
           " can be reached from other hosts, but an agent serves the processes of its own host "
           "only: listen at a loopback address, such as 127.0.0.1:0"));
     }
@@ -98,17 +100,24 @@ class Agent::Impl {
                                       nullptr);
     if (!opened.ok()) return opened.status();
     engine_->OnFailed([this](const absl::Status& why) { lost_(why); });
+    torch_ = std::make_unique<TorchAgent>(
+        loop_, engine_, TorchAgent::Options{.attempt = 0, .allowed = options.allowed},
+        server_news_);
+    if (absl::Status status = torch_->Listen(options.torch_listen); !status.ok()) return status;
     listener_.Start();
+    torch_->Start();
     return absl::OkStatus();
   }
 
   // Nothing more begins; what is open is completed by the session's end, which gRPC waits for.
   void Close() {
+    torch_.reset();
     if (engine_ != nullptr) engine_->Close();
     listener_.Shutdown();
   }
 
   std::string address() const { return runtime::ToString(listener_.address()); }
+  std::string torch_address() const { return runtime::ToString(torch_->address()); }
 
  private:
   std::function<void()> Begin(AgentCall call, net::AgentListener::Answer answer) {
@@ -167,6 +176,7 @@ class Agent::Impl {
   Mutex mutex_;
   HeartbeatAnswers heartbeats_ ABSL_GUARDED_BY(mutex_);
   net::AgentListener listener_;
+  std::unique_ptr<TorchAgent> torch_;  // null: not open
   runtime::Loop& loop_;
   const std::function<void(absl::Status)> lost_;
   const std::function<void(std::string)> server_news_;
@@ -185,5 +195,6 @@ absl::StatusOr<std::unique_ptr<Agent>> Agent::Start(runtime::Loop& loop, AgentOp
 Agent::Agent(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Agent::~Agent() { impl_->Close(); }
 std::string Agent::address() const { return impl_->address(); }
+std::string Agent::torch_address() const { return impl_->torch_address(); }
 
 }  // namespace lockstep::agent

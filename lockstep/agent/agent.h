@@ -20,6 +20,7 @@ struct AgentOptions {
   runtime::Address coordinator;
   std::string job;
   runtime::Address listen = {.host = "127.0.0.1", .port = 0};
+  runtime::Address torch_listen = {.host = "127.0.0.1", .port = 0};
   // Whose processes may call.
   runtime::AllowedPeers allowed = {};
   // How long calls wait for a server that is away: `agent_patience`.
@@ -58,8 +59,9 @@ class Agent {
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;
 
-  // HOST:PORT for stock clients.
+  // HOST:PORT for stock clients of gRPC, and for torch's.
   std::string address() const;
+  std::string torch_address() const;
 
  private:
   class Impl;

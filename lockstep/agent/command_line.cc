@@ -37,6 +37,9 @@ absl::Status Read(DeclaredAgent& given, ParsedCommand& command) {
   auto listen = runtime::ParseAddress(given.listen);
   if (!listen.ok()) return Named("--listen", listen.status());
   options.listen = *std::move(listen);
+  auto torch_listen = runtime::ParseAddress(given.torch_listen);
+  if (!torch_listen.ok()) return Named("--torch-listen", torch_listen.status());
+  options.torch_listen = *std::move(torch_listen);
   auto allowed = runtime::ParseAllowedPeers(given.allow_uids);
   if (!allowed.ok()) return Named("--allow-uid", allowed.status());
   options.allowed = *std::move(allowed);
@@ -61,6 +64,11 @@ DeclaredAgent::DeclaredAgent() : table("agent", "LOCKSTEP_AGENT_") {
       .Text("listen", &listen, "HOST:PORT",
             "Loopback address for stock clients: their JAX_COORDINATOR_ADDRESS. Port 0 picks a "
             "free port.")
+      .Common();
+  table
+      .Text("torch-listen", &torch_listen, "HOST:PORT",
+            "Loopback address for PyTorch's TCPStore clients: their MASTER_ADDR and MASTER_PORT. "
+            "Port 0 picks a free port.")
       .Common();
   table
       .Duration("patience", &options.patience,

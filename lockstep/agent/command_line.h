@@ -18,6 +18,7 @@ struct DeclaredAgent {
   std::string coordinator = "127.0.0.1:7070";
   std::string job;
   std::string listen = "127.0.0.1:0";
+  std::string torch_listen = "127.0.0.1:0";
   std::vector<std::string> allow_uids;
   std::string ready_file;
   AgentOptions options;

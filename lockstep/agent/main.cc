@@ -50,14 +50,17 @@ int Serve(const lockstep::agent::ParsedCommand& command) {
         {.listen = (*agent)->address(),
          .join = "",
          .pid = ::getpid(),
-         .jobs = {{command.options.job, {.grpc = (*agent)->address(), .store = ""}}}}));
+         .jobs = {{command.options.job,
+                   {.grpc = (*agent)->address(), .store = (*agent)->torch_address()}}}}));
   }
   if (!status.ok()) {
     Say(std::string(status.message()));
     return kFailed;
   }
-  std::printf("lockstep-agent: stock clients of job '%s' call %s\n", command.options.job.c_str(),
-              (*agent)->address().c_str());
+  std::printf(
+      "lockstep-agent: stock clients of job '%s' call %s, PyTorch's %s (MASTER_ADDR, "
+      "MASTER_PORT)\n",
+      command.options.job.c_str(), (*agent)->address().c_str(), (*agent)->torch_address().c_str());
   std::fflush(stdout);
   const runtime::StopSignals signals(loop, [&](int) { loop.Stop(); });
   loop.Run();

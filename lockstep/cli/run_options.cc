@@ -284,7 +284,8 @@ void DeclaredRun::DeclareServer() {
       .variable = "LOCKSTEP_JOB";
   table
       .Switch("agent", &options.agent,
-              "Start an agent on this host. JAX and TensorFlow processes connect to it instead of "
+              "Start an agent on this host. JAX, TensorFlow and PyTorch processes connect to it "
+              "instead of "
               "the server, so they survive a server restart (docs/agents.md). Requires "
               "--coordinator.")
       .Common();

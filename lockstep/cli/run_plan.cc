@@ -260,6 +260,15 @@ absl::Status PlanAgent(const launch::Environment& environment, Plan& plan) {
                 .environment = environment,
                 .run_id = plan.launcher.environment.run_id,
                 .show_log = true};
+  // As the agent itself reads it.
+  const std::string patience = ValueOf(environment, "LOCKSTEP_AGENT_PATIENCE");
+  if (patience.empty()) return absl::OkStatus();
+  const absl::StatusOr<absl::Duration> parsed = config::ParseDuration(patience);
+  if (!parsed.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("LOCKSTEP_AGENT_PATIENCE: ", std::string(parsed.status().message())));
+  }
+  plan.agent_patience = *parsed;
   return absl::OkStatus();
 }
 

@@ -20,6 +20,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "asio/posix/stream_descriptor.hpp"
+#include "lockstep/agent/torch_agents.h"
 #include "lockstep/cli/job_lookup.h"
 #include "lockstep/cli/own_programs.h"
 #include "lockstep/cli/run_file.h"
@@ -148,6 +149,19 @@ wire::native::ProcessReport ToWire(const launch::ProcessReport& report, const st
 // another one nothing.
 //
 // Threads: constructed and run on one thread, which is the loop.
+// What stands between torch's clients here and the server; null: nothing, or the other does.
+struct TorchWay {
+  std::unique_ptr<launch::PortForwarder> forwarder;
+  std::unique_ptr<agent::TorchAgents> agents;
+
+  // Where the processes here find the store of that attempt.
+  absl::StatusOr<std::string> StoreHere(std::string at_server, int64_t attempt) const {
+    if (agents != nullptr) return agents->Serve(attempt);
+    if (forwarder == nullptr) return at_server;
+    return forwarder->Forward(wire::native::StockService::kTorchStore, attempt);
+  }
+};
+
 class Session : public launch::LaunchHost {
  public:
   // `folder` is this run's own.
@@ -218,7 +232,7 @@ class Session : public launch::LaunchHost {
     bool noticing = false;   // notices have been started
     bool left = false;       // the group
   } group_;
-  std::unique_ptr<launch::PortForwarder> forwarder_;  // null: stock clients reach the server
+  TorchWay torch_;
   std::optional<int> exit_code_;
   bool seen_failure_ = false;  // of this attempt
   Time attempt_began_;
@@ -282,14 +296,20 @@ void Session::StartProcesses(absl::StatusOr<launch::JobAddress> address) {
   }
   launch::JobAddress& known = plan_.launcher.environment.address;
   known = *std::move(address);
-  auto forwarder = launch::PortForwarder::WhereNeeded(
-      loop_, known, [this](const std::string& sentence) { Say(sentence); });
-  if (!forwarder.ok()) {
-    Say(std::string(forwarder.status().message()));
-    return End(launch::kExitLockstepFailed);
+  if (!plan_.agent) {
+    auto forwarder = launch::PortForwarder::WhereNeeded(
+        loop_, known, [this](const std::string& sentence) { Say(sentence); });
+    if (!forwarder.ok()) return Start(forwarder.status());
+    torch_.forwarder = *std::move(forwarder);
+    return Start(known);
   }
-  forwarder_ = *std::move(forwarder);
-  if (!plan_.agent) return Start(known);
+  const auto coordinator = runtime::ParseAddress(known.link);
+  if (!coordinator.ok()) return Start(coordinator.status());
+  torch_.agents = std::make_unique<agent::TorchAgents>(
+      loop_,
+      agent::TorchAgents::Options{
+          .coordinator = *coordinator, .job = known.job, .patience = plan_.agent_patience},
+      [this](const std::string& sentence) { Say(sentence); });
   programs_.StartAgent(*plan_.agent, known, [this](absl::StatusOr<launch::JobAddress> by_agent) {
     if (!exit_code_) Start(std::move(by_agent));
   });
@@ -519,9 +539,7 @@ void Session::OpenStore(int64_t number, launch::RunEnvironment environment, Open
     if (calls_.stopping()) return ServerCalls::Then();
     return ServerCalls::Then([this, number, store = std::move(store), environment, then]() mutable {
       if (exit_code_) return;
-      if (store.ok() && forwarder_ != nullptr) {
-        store = forwarder_->Forward(wire::native::StockService::kTorchStore, number);
-      }
+      if (store.ok()) store = torch_.StoreHere(*std::move(store), number);
       if (!store.ok()) return then(store.status());
       environment.address.store = *store;
       then(std::move(environment));

@@ -1,4 +1,4 @@
-"""A stock job of two hosts, with an agent on each, whose server is killed, replaced and cut off."""
+"""Stock jobs of two hosts, with an agent on each, whose server is killed, replaced and cut off."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ STEPS = CUT_AT + 80
 
 # Unchanged: each step, the gradients of both processes by gloo, and a barrier by the coordination
 # service. The losses are what they are whatever the server goes through.
-TRAIN = """
+JAX = """
 import sys
 import jax, numpy
 jax.distributed.initialize(heartbeat_timeout_seconds=10)
@@ -43,17 +43,43 @@ print("loss", repr(float(numpy.asarray(both[0]).mean())), flush=True)
 jax.distributed.shutdown()
 """
 
+TORCH = """
+import sys
+import torch, torch.distributed as dist
+dist.init_process_group("gloo")
+store = dist.distributed_c10d._get_default_store()
+me, size = dist.get_rank(), dist.get_world_size()
+torch.manual_seed(me)
+inputs = torch.randn(64, 8)
+targets = inputs @ torch.arange(8.0)
+torch.manual_seed(0)
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.02)
+for step in range(int(sys.argv[1])):
+    optimizer.zero_grad()
+    loss = ((model(inputs).squeeze(1) - targets) ** 2).mean()
+    loss.backward()
+    optimizer.step()
+    store.set(f"loss/{step}/{me}", repr(float(loss.detach())))
+    other = float(store.get(f"loss/{step}/{1 - me}"))
+    assert store.add(f"steps/{me}", 1) == step + 1
+    print("step", step, flush=True)
+print("loss", repr((float(loss.detach()) + other) / 2), flush=True)
+dist.barrier()
+dist.destroy_process_group()
+"""
+
 
 @pytest.fixture(scope="module")
 def cluster(hosts, tmp_path_factory):
-    made = Cluster(hosts, tmp_path_factory.mktemp("agents"))
+    made = Cluster(hosts, tmp_path_factory.mktemp("agents"), "--torch-store-durable")
     yield made
     made.server.process.terminate()
     made.server.end()
 
 
-def train(cluster):
-    return cluster.run_job(TRAIN, STEPS, python=FRAMEWORKS, options=("--agent",), JAX_PLATFORMS="cpu",
+def train(cluster, program=JAX):
+    return cluster.run_job(program, STEPS, python=FRAMEWORKS, options=("--agent",), JAX_PLATFORMS="cpu",
                            JAX_CPU_COLLECTIVES_IMPLEMENTATION="gloo",
                            LOCKSTEP_AGENT_START_TIMEOUT="60s")
 
@@ -75,11 +101,12 @@ def another_version(folder):
     return folder / "lockstep"
 
 
-def test_a_stock_job_outlives_kills_an_upgrade_and_a_pulled_cable(cluster, tmp_path):
+@pytest.mark.parametrize("program", [JAX, TORCH], ids=["jax", "torch"])
+def test_a_stock_job_outlives_kills_an_upgrade_and_a_pulled_cable(cluster, tmp_path, program):
     if not FRAMEWORKS.exists():
         pytest.skip("scripts/setup.sh frameworks makes the environment")
-    undisturbed = losses(train(cluster))
-    launchers = train(cluster)
+    undisturbed = losses(train(cluster, program))
+    launchers = train(cluster, program)
     first = launchers[0]
     upgraded = another_version(tmp_path / "next")
     for kill in range(KILLS):

@@ -91,8 +91,8 @@ except urllib.error.HTTPError as error:
 class Cluster:
     """A server at the head, and tokens for it."""
 
-    def __init__(self, hosts, folder):
-        self.hosts, self.folder = hosts, folder
+    def __init__(self, hosts, folder, *options):
+        self.hosts, self.folder, self.options = hosts, folder, options
         self.auth = folder / "auth"
         made = hosts["head"].run(LOCKSTEP, "auth", "init", self.auth)
         assert made.end() == 0, made.lines
@@ -105,7 +105,7 @@ class Cluster:
         self.server = self.hosts["head"].run(
             program, "serve", "--listen", self.address, "--auth", self.auth, "--state",
             self.folder / "state", "--ready-file", ready, "--job", f"{JOB}=2", "--job", "other=1",
-            "--http", f"{self.hosts['head'].address}:9070")
+            "--http", f"{self.hosts['head'].address}:9070", *self.options)
         deadline = time.monotonic() + DEADLINE_S
         while not ready.exists() or json.loads(ready.read_text())["pid"] != self.server.pid:
             assert time.monotonic() < deadline and self.server.process.poll() is None, \

@@ -139,3 +139,41 @@ def run(*arguments, env=None):
     with Command(LOCKSTEP, "run", *arguments, env=env) as command:
         command.code = command.end()
         return command
+
+
+class StatefulServer:
+    """A server with state, which comes back where it was."""
+
+    def __init__(self, folder, *arguments):
+        self._folder = folder
+        self._arguments = arguments
+        self.address = "127.0.0.1:0"
+        self._command = None
+
+    def start(self):
+        ready = self._folder / "ready.json"
+        ready.unlink(missing_ok=True)
+        self._command = Command(LOCKSTEP, "serve", "--listen", self.address, "--state",
+                                self._folder / "state", "--ready-file", ready, *self._arguments)
+        deadline = time.monotonic() + DEADLINE_S
+        while not ready.exists():
+            assert time.monotonic() < deadline and self._command.process.poll() is None, self.text()
+            time.sleep(0.01)
+        self.address = json.loads(ready.read_text())["listen"]
+
+    def kill(self):
+        self._command.signal(signal.SIGKILL)
+        self._command.end()
+
+    def signal(self, number):
+        self._command.signal(number)
+
+    def text(self):
+        return self._command.text()
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self._command.__exit__()

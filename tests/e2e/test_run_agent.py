@@ -1,7 +1,6 @@
 """`lockstep run --agent`: stock JAX programs outlive their server."""
 
 import contextlib
-import json
 import os
 import re
 import shutil
@@ -11,7 +10,7 @@ import time
 
 import pytest
 
-from commands import DEADLINE_S, LOCKSTEP, Command, Watched, clean_environment, run
+from commands import LOCKSTEP, Command, StatefulServer, Watched, clean_environment, run
 
 pytest.importorskip("jax")
 
@@ -38,44 +37,6 @@ print('counted', count, flush=True)
 """
 
 
-class Server:
-    """A server with state, which comes back where it was."""
-
-    def __init__(self, folder, *arguments):
-        self._folder = folder
-        self._arguments = arguments
-        self.address = "127.0.0.1:0"
-        self._command = None
-
-    def start(self):
-        ready = self._folder / "ready.json"
-        ready.unlink(missing_ok=True)
-        self._command = Command(LOCKSTEP, "serve", "--listen", self.address, "--state",
-                                self._folder / "state", "--ready-file", ready, *self._arguments)
-        deadline = time.monotonic() + DEADLINE_S
-        while not ready.exists():
-            assert time.monotonic() < deadline and self._command.process.poll() is None, self.text()
-            time.sleep(0.01)
-        self.address = json.loads(ready.read_text())["listen"]
-
-    def kill(self):
-        self._command.signal(signal.SIGKILL)
-        self._command.end()
-
-    def signal(self, number):
-        self._command.signal(number)
-
-    def text(self):
-        return self._command.text()
-
-    def __enter__(self):
-        self.start()
-        return self
-
-    def __exit__(self, *_):
-        self._command.__exit__()
-
-
 def steps(server, count, *arguments, processes=2):
     return Command(LOCKSTEP, "run", "--agent", "--coordinator", server.address, "--job", "digits",
                    "-n", processes, *arguments, "--", PYTHON, "-c", STEPS, count, env=ENVIRONMENT)
@@ -88,7 +49,7 @@ def pids_of(job):
 
 def test_a_stock_job_outlives_kills_of_its_server(tmp_path):
     count = 300
-    with Server(tmp_path, "--job", "digits=2") as server, steps(server, count) as job:
+    with StatefulServer(tmp_path, "--job", "digits=2") as server, steps(server, count) as job:
         for kill in range(5):
             job.wait_for(rf"step {kill * 50 + 20}$")
             server.kill()
@@ -101,7 +62,7 @@ def test_a_stock_job_outlives_kills_of_its_server(tmp_path):
 
 
 def test_a_server_that_is_stopped_is_a_pause(tmp_path):
-    with Server(tmp_path, "--job", "digits=2") as server, steps(server, 40) as job:
+    with StatefulServer(tmp_path, "--job", "digits=2") as server, steps(server, 40) as job:
         job.wait_for(r"step 10$")
         server.signal(signal.SIGSTOP)
         time.sleep(12)
@@ -114,7 +75,7 @@ def test_a_server_that_is_stopped_is_a_pause(tmp_path):
 
 def test_a_process_that_dies_is_named_at_once(tmp_path):
     wait = STEPS + "\nprint('waits', flush=True)\nclient.wait_at_barrier('never', 600_000)\n"
-    with Server(tmp_path, "--job", "digits=2") as server, \
+    with StatefulServer(tmp_path, "--job", "digits=2") as server, \
             Command(LOCKSTEP, "run", "--agent", "--coordinator", server.address, "--job", "digits",
                     "-n", "2", "--", PYTHON, "-c", wait, "1", env=ENVIRONMENT) as job:
         pids = pids_of(job)
@@ -128,7 +89,7 @@ def test_a_process_that_dies_is_named_at_once(tmp_path):
 
 
 def test_the_agent_ends_with_its_run(tmp_path):
-    with Server(tmp_path, "--job", "digits=2") as server, steps(server, 3) as job:
+    with StatefulServer(tmp_path, "--job", "digits=2") as server, steps(server, 3) as job:
         agent = int(job.wait_for(r"agent of this host: pid (\d+)")[0][1])
         watched = Watched(agent)
         assert job.end() == 0, job.text()
@@ -136,7 +97,7 @@ def test_the_agent_ends_with_its_run(tmp_path):
 
 
 def test_an_agent_that_dies_ends_the_run_and_is_named(tmp_path):
-    with Server(tmp_path, "--job", "digits=2") as server, steps(server, 100_000) as job:
+    with StatefulServer(tmp_path, "--job", "digits=2") as server, steps(server, 100_000) as job:
         agent = int(job.wait_for(r"agent of this host: pid (\d+)")[0][1])
         job.wait_for(r"step 5$")
         os.kill(agent, signal.SIGKILL)
@@ -148,7 +109,7 @@ def test_an_agent_that_dies_ends_the_run_and_is_named(tmp_path):
 def test_the_other_hosts_are_told_which_agent_ended(tmp_path):
     wait = STEPS.replace("initialize(", "initialize(num_processes=2, process_id=int(sys.argv[2]), ")
     wait += "\nclient.wait_at_barrier('never', 600_000)\n"
-    with Server(tmp_path, "--job", "digits=2") as server, contextlib.ExitStack() as running:
+    with StatefulServer(tmp_path, "--job", "digits=2") as server, contextlib.ExitStack() as running:
         def start(member):
             agent = running.enter_context(Command(
                 LOCKSTEP, "agent", "--coordinator", server.address, "--job", "digits"))
@@ -170,7 +131,7 @@ def test_the_other_hosts_are_told_which_agent_ended(tmp_path):
 
 
 def test_a_process_that_dies_while_the_server_is_away_is_not_its_successor(tmp_path):
-    with Server(tmp_path, "--job", "digits=2") as server, \
+    with StatefulServer(tmp_path, "--job", "digits=2") as server, \
             steps(server, 40, "--max-restarts", "1") as job:
         pids = pids_of(job)
         job.wait_for(r"step 5$")
@@ -182,7 +143,7 @@ def test_a_process_that_dies_while_the_server_is_away_is_not_its_successor(tmp_p
 
 
 def test_an_agent_of_its_own_says_why_it_ends(tmp_path):
-    with Server(tmp_path, "--job", "digits=2") as server:
+    with StatefulServer(tmp_path, "--job", "digits=2") as server:
         def agent(*arguments, job="digits"):
             return Command(LOCKSTEP, "agent", "--coordinator", server.address, "--job", job,
                            *arguments, env=ENVIRONMENT)

@@ -1,0 +1,134 @@
+#include "lockstep/agent/torch_agent.h"
+
+#include <utility>
+#include <variant>
+
+#include "lockstep/client/typed.h"
+#include "lockstep/stock/tcpstore/passed_connections.h"
+#include "lockstep/wire/native/codec.h"
+#include "lockstep/wire/native/stock_call_messages.h"
+
+namespace lockstep::agent {
+namespace {
+
+using client::CallType;
+using client::Engine;
+using tcpstore::ConnectionId;
+using wire::native::TorchCommand;
+using wire::native::TorchCommandReply;
+
+TorchStream::Kind KindOf(const tcpstore::Command& command) {
+  if (std::holds_alternative<tcpstore::CancelWait>(command)) return TorchStream::Kind::kCancel;
+  if (tcpstore::Parks(command)) return TorchStream::Kind::kWait;
+  if (!tcpstore::Changes(command)) return TorchStream::Kind::kRead;
+  return tcpstore::HasAnswer(command) ? TorchStream::Kind::kChange : TorchStream::Kind::kSet;
+}
+
+// That it takes effect once is the store's business: none of these is kEffect.
+client::Request ToRequest(const TorchCommand& message, CallType type) {
+  return {.kind = wire::native::KindOf<TorchCommand>::kKind,
+          .type = type,
+          .payload = wire::native::Encode(message),
+          .timeout_field = client::TimeoutField<TorchCommand>(),
+          .leave_server_a_margin = false,
+          .what = "a command of torch's store"};
+}
+
+}  // namespace
+
+TorchAgent::TorchAgent(runtime::Loop& loop, std::shared_ptr<client::Engine> engine, Options options,
+                       std::function<void(std::string)> complain)
+    : loop_(loop),
+      engine_(std::move(engine)),
+      options_(std::move(options)),
+      listener_(loop, store_, {.connections = {.allowed = options_.allowed}},
+                {.connected =
+                     [this](ConnectionId id, const std::string& /*peer*/) {
+                       clients_[id].attempt = options_.attempt;
+                     },
+                 .command = [this](ConnectionId id,
+                                   const tcpstore::Command& command) { Came(id, command); },
+                 .left = [this](ConnectionId id) { Gone(id); },
+                 .complain = std::move(complain)}) {}
+
+TorchAgent::~TorchAgent() {
+  for (const auto& [id, client] : clients_) TellGone(id, client);
+}
+
+void TorchAgent::Came(ConnectionId id, const tcpstore::Command& command) {
+  TorchStream& commands = clients_.at(id).commands;
+  const absl::string_view bytes = listener_.bytes();
+  commands.Push(KindOf(command), std::string(bytes.data(), bytes.size()));
+  GoOn(id);
+  // It may have been refused at once.
+  if (const auto found = clients_.find(id); found != clients_.end() && commands.is_full()) {
+    listener_.HoldUp(id);
+  }
+}
+
+void TorchAgent::GoOn(ConnectionId id) {
+  Client& client = clients_.at(id);
+  while (std::optional<TorchStream::Command> next = client.commands.TakeNext()) {
+    if (next->kind != TorchStream::Kind::kCancel) {
+      PassOn(id, client, *std::move(next));
+      continue;
+    }
+    if (next->number != 0) client.wait.Cancel();
+    tcpstore::Effects told;
+    told.replies.push_back({id, tcpstore::WaitCancelled{}});
+    listener_.CarryOut(told);
+  }
+}
+
+void TorchAgent::PassOn(ConnectionId id, Client& client, TorchStream::Command command) {
+  const bool waits = command.kind == TorchStream::Kind::kWait;
+  const TorchCommand message = {.attempt = client.attempt,
+                                .connection = NumberOf(id),
+                                .number = command.number,
+                                .command = {.view = command.bytes}};
+  Pending pending = engine_->CallAsync(
+      ToRequest(message, waits ? CallType::kWatch : CallType::kRead),
+      [this, id, number = command.number, alive = std::weak_ptr(alive_),
+       loop = &loop_](Engine::Answer&& answer) {
+        loop->Post([this, id, number, alive, answer = std::move(answer)]() mutable {
+          if (!alive.expired()) Answered(id, number, std::move(answer));
+        });
+      });
+  if (waits) client.wait = std::move(pending);
+}
+
+void TorchAgent::Answered(ConnectionId id, uint64_t number, Engine::Answer answer) {
+  const auto found = clients_.find(id);
+  if (found == clients_.end() || !found->second.commands.Answered(number)) return;
+  absl::StatusOr<TorchCommandReply> reply =
+      answer.ok() ? wire::native::Decode<TorchCommandReply>(*std::move(answer))
+                  : absl::StatusOr<TorchCommandReply>(answer.status());
+  tcpstore::Effects told;
+  if (reply.ok()) {
+    found->second.attempt = reply->attempt;
+    told.replies.push_back({id, tcpstore::Encoded{std::move(reply->answer.data)}});
+  } else {
+    told.refusals.push_back({id, std::string(reply.status().message())});
+  }
+  listener_.CarryOut(told);
+  // It may have gone: it was refused, or did not read.
+  if (!clients_.contains(id)) return;
+  GoOn(id);
+  if (!clients_.at(id).commands.is_full()) listener_.Release(id);
+}
+
+void TorchAgent::Gone(ConnectionId id) {
+  const auto client = clients_.extract(id);
+  if (!client.empty()) TellGone(id, client.mapped());
+}
+
+void TorchAgent::TellGone(ConnectionId id, const Client& client) {
+  if (!client.commands.was_heard()) return;
+  if (client.commands.wait() != 0) client.wait.Cancel();
+  engine_->CallAsync(
+      ToRequest({.attempt = client.attempt, .connection = NumberOf(id), .number = 0, .command = {}},
+                CallType::kRead),
+      [](Engine::Answer&& /*answer*/) {});
+}
+
+}  // namespace lockstep::agent

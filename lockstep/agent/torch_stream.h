@@ -1,0 +1,67 @@
+// One connection of a client of torch's store to an agent: in which order its commands go on. Pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace lockstep::agent {
+
+// Keeps the commands that have come and are not answered. A command that changes something is
+// passed on when all those before it were answered, other than some that torch's protocol has no
+// answer to; so the server needs to know only the newest of a connection that took effect
+// (tcpstore::PassedConnections). Behind a wait only its cancellation goes on, which the agent does
+// itself: torch's clients wait for one thing at a time.
+//
+// Threads: thread-compatible. Bounds: the owner's, who takes no more commands while it `is_full`.
+class TorchStream {
+ public:
+  // What has not been passed on; a single command may be longer.
+  static constexpr size_t kQueuedMax = 64;
+  static constexpr size_t kQueuedBytesMax = size_t{256} << 10;
+  // Commands without an answer that are under way.
+  static constexpr size_t kUnderWayMax = 64;
+
+  enum class Kind {
+    kRead,    // changes nothing
+    kSet,     // changes something, and has no answer
+    kChange,  // changes something, and has one
+    kWait,    // waits for other clients
+    kCancel,  // takes a wait back
+  };
+  struct Command {
+    uint64_t number = 0;
+    Kind kind = Kind::kRead;
+    std::string bytes;
+  };
+
+  void Push(Kind kind, std::string bytes);
+  // The oldest that may go on now, which is under way from here on; nothing: there is none. A
+  // kCancel is done at once, and has the number of the wait that it ends; 0: there is none.
+  std::optional<Command> TakeNext();
+  // It was answered. False: it is not under way any more.
+  bool Answered(uint64_t number);
+
+  bool is_full() const { return queued_.size() >= kQueuedMax || queued_bytes_ >= kQueuedBytesMax; }
+  // Whether any command was ever passed on.
+  bool was_heard() const { return last_ > 0; }
+  // The wait that is under way; 0: none is.
+  uint64_t wait() const;
+
+ private:
+  struct UnderWay {
+    uint64_t number = 0;
+    Kind kind = Kind::kRead;
+  };
+  bool MayGo(Kind kind) const;
+
+  std::deque<Command> queued_;  // without numbers
+  size_t queued_bytes_ = 0;
+  std::vector<UnderWay> under_way_;  // the oldest first
+  uint64_t last_ = 0;                // number that was given
+};
+
+}  // namespace lockstep::agent

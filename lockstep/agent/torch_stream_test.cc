@@ -1,0 +1,118 @@
+#include "lockstep/agent/torch_stream.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+
+namespace lockstep::agent {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using Kind = TorchStream::Kind;
+
+class TorchStreamTest : public ::testing::Test {
+ protected:
+  // What goes on now: numbers and bytes.
+  std::vector<std::string> Take() {
+    std::vector<std::string> taken;
+    while (auto next = stream_.TakeNext()) taken.push_back(absl::StrCat(next->number, next->bytes));
+    return taken;
+  }
+
+  TorchStream stream_;
+};
+
+TEST_F(TorchStreamTest, AReadWaitsForTheChangeBeforeIt) {
+  stream_.Push(Kind::kChange, "add");
+  stream_.Push(Kind::kRead, "get");
+  EXPECT_THAT(Take(), ElementsAre("1add"));
+  EXPECT_TRUE(stream_.Answered(1));
+  EXPECT_THAT(Take(), ElementsAre("2get"));
+}
+
+TEST_F(TorchStreamTest, AChangeWaitsForTheReadBeforeIt) {
+  stream_.Push(Kind::kRead, "get");
+  stream_.Push(Kind::kSet, "set");
+  EXPECT_THAT(Take(), ElementsAre("1get"));
+  EXPECT_TRUE(stream_.Answered(1));
+  EXPECT_FALSE(stream_.Answered(1));
+  EXPECT_THAT(Take(), ElementsAre("2set"));
+}
+
+TEST_F(TorchStreamTest, CommandsWithoutAnAnswerFollowEachOther) {
+  for (size_t i = 0; i < TorchStream::kUnderWayMax + 1; ++i) stream_.Push(Kind::kSet, "");
+  stream_.Push(Kind::kRead, "get");
+  EXPECT_EQ(Take().size(), TorchStream::kUnderWayMax);
+  EXPECT_TRUE(stream_.Answered(1));
+  EXPECT_THAT(Take(), ElementsAre(absl::StrCat(TorchStream::kUnderWayMax + 1)));
+  for (size_t i = 2; i <= TorchStream::kUnderWayMax + 1; ++i) {
+    EXPECT_THAT(Take(), IsEmpty());
+    EXPECT_TRUE(stream_.Answered(i));
+  }
+  EXPECT_THAT(Take(), ElementsAre("66get"));
+}
+
+TEST_F(TorchStreamTest, AWaitIsTakenBackHere) {
+  stream_.Push(Kind::kWait, "wait");
+  EXPECT_THAT(Take(), ElementsAre("1wait"));
+  stream_.Push(Kind::kCancel, "cancel");
+  stream_.Push(Kind::kRead, "get");
+  EXPECT_THAT(Take(), ElementsAre("1cancel", "2get"));
+  EXPECT_FALSE(stream_.Answered(1));  // too late
+}
+
+TEST_F(TorchStreamTest, AWaitThatWasAnsweredIsNotTakenBack) {
+  stream_.Push(Kind::kWait, "wait");
+  EXPECT_THAT(Take(), ElementsAre("1wait"));
+  EXPECT_EQ(stream_.wait(), 1);
+  EXPECT_TRUE(stream_.Answered(1));
+  EXPECT_EQ(stream_.wait(), 0);
+  stream_.Push(Kind::kCancel, "cancel");
+  EXPECT_THAT(Take(), ElementsAre("0cancel"));
+}
+
+TEST_F(TorchStreamTest, ACancellationWaitsForChangesBeforeIt) {
+  stream_.Push(Kind::kChange, "add");
+  stream_.Push(Kind::kCancel, "cancel");
+  EXPECT_THAT(Take(), ElementsAre("1add"));
+  EXPECT_TRUE(stream_.Answered(1));
+  EXPECT_THAT(Take(), ElementsAre("0cancel"));
+}
+
+TEST_F(TorchStreamTest, ACancellationOvertakesWhatHasNoAnswer) {
+  stream_.Push(Kind::kSet, "set");
+  stream_.Push(Kind::kWait, "wait");
+  EXPECT_THAT(Take(), ElementsAre("1set"));
+  stream_.Push(Kind::kCancel, "cancel");
+  stream_.Push(Kind::kRead, "get");
+  EXPECT_THAT(Take(), ElementsAre("0cancel"));
+  EXPECT_TRUE(stream_.Answered(1));
+  EXPECT_THAT(Take(), ElementsAre("2get"));
+}
+
+TEST_F(TorchStreamTest, BehindAWaitNothingElseGoesOn) {
+  stream_.Push(Kind::kWait, "wait");
+  stream_.Push(Kind::kRead, "get");
+  EXPECT_THAT(Take(), ElementsAre("1wait"));
+  EXPECT_TRUE(stream_.Answered(1));
+  EXPECT_THAT(Take(), ElementsAre("2get"));
+}
+
+TEST_F(TorchStreamTest, IsFullByNumberAndBySize) {
+  for (size_t i = 0; i < TorchStream::kQueuedMax; ++i) {
+    EXPECT_FALSE(stream_.is_full());
+    stream_.Push(Kind::kRead, "");
+  }
+  EXPECT_TRUE(stream_.is_full());
+  EXPECT_THAT(Take(), ElementsAre("1"));
+  EXPECT_FALSE(stream_.is_full());
+  stream_.Push(Kind::kSet, std::string(TorchStream::kQueuedBytesMax, 'x'));
+  EXPECT_TRUE(stream_.is_full());
+  EXPECT_TRUE(stream_.was_heard());
+}
+
+}  // namespace
+}  // namespace lockstep::agent
