@@ -20,8 +20,7 @@ using wire::native::TorchCommandReply;
 TorchStream::Kind KindOf(const tcpstore::Command& command) {
   if (std::holds_alternative<tcpstore::CancelWait>(command)) return TorchStream::Kind::kCancel;
   if (tcpstore::Parks(command)) return TorchStream::Kind::kWait;
-  if (!tcpstore::Changes(command)) return TorchStream::Kind::kRead;
-  return tcpstore::HasAnswer(command) ? TorchStream::Kind::kChange : TorchStream::Kind::kSet;
+  return tcpstore::HasAnswer(command) ? TorchStream::Kind::kAsk : TorchStream::Kind::kTell;
 }
 
 // That it takes effect once is the store's business: none of these is kEffect.
@@ -86,7 +85,7 @@ void TorchAgent::PassOn(ConnectionId id, Client& client, TorchStream::Command co
                                 .connection = NumberOf(id),
                                 .number = command.number,
                                 .command = {.view = command.bytes}};
-  Pending pending = engine_->CallAsync(
+  Pending pending = engine_->CallDirect(
       ToRequest(message, waits ? CallType::kWatch : CallType::kRead),
       [this, id, number = command.number, alive = std::weak_ptr(alive_),
        loop = &loop_](Engine::Answer&& answer) {

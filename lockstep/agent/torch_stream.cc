@@ -20,18 +20,18 @@ uint64_t TorchStream::wait() const {
   return waits ? under_way_.back().number : 0;
 }
 
-// All that is under way is without an answer, but for a single command.
 bool TorchStream::MayGo(Kind kind) const {
   if (under_way_.empty()) return true;
+  // All before it have no answer.
   const Kind last = under_way_.back().kind;
-  if (kind == Kind::kCancel) return last == Kind::kWait || last == Kind::kSet;
-  return kind == Kind::kSet && last == Kind::kSet && under_way_.size() < kUnderWayMax;
+  if (kind == Kind::kCancel) return last == Kind::kWait || last == Kind::kTell;
+  return last == Kind::kTell && under_way_.size() < kUnderWayMax;
 }
 
 std::optional<TorchStream::Command> TorchStream::TakeNext() {
   // A cancellation overtakes what has no answer, since its client waits for it.
   auto next = std::find_if(queued_.begin(), queued_.end(),
-                           [](const Command& queued) { return queued.kind != Kind::kSet; });
+                           [](const Command& queued) { return queued.kind != Kind::kTell; });
   if (next == queued_.end() || next->kind != Kind::kCancel) next = queued_.begin();
   if (next == queued_.end() || !MayGo(next->kind)) return std::nullopt;
   Command taken = std::move(*next);

@@ -10,11 +10,11 @@
 
 namespace lockstep::agent {
 
-// Keeps the commands that have come and are not answered. A command that changes something is
-// passed on when all those before it were answered, other than some that torch's protocol has no
-// answer to; so the server needs to know only the newest of a connection that took effect
-// (tcpstore::PassedConnections). Behind a wait only its cancellation goes on, which the agent does
-// itself: torch's clients wait for one thing at a time.
+// Keeps the commands that have come and are not answered. A command is passed on when all those
+// before it were answered, other than some that torch's protocol has no answer to; so the server
+// needs to know only the newest of a connection that took effect (tcpstore::PassedConnections), and
+// what is read again is not newer than what was done before. Behind a wait only its cancellation
+// goes on, which the agent does itself: torch's clients wait for one thing at a time.
 //
 // Threads: thread-compatible. Bounds: the owner's, who takes no more commands while it `is_full`.
 class TorchStream {
@@ -26,15 +26,14 @@ class TorchStream {
   static constexpr size_t kUnderWayMax = 64;
 
   enum class Kind {
-    kRead,    // changes nothing
-    kSet,     // changes something, and has no answer
-    kChange,  // changes something, and has one
-    kWait,    // waits for other clients
+    kTell,    // has no answer
+    kAsk,     // has one
+    kWait,    // has one when other clients have done something
     kCancel,  // takes a wait back
   };
   struct Command {
     uint64_t number = 0;
-    Kind kind = Kind::kRead;
+    Kind kind = Kind::kTell;
     std::string bytes;
   };
 
@@ -54,7 +53,7 @@ class TorchStream {
  private:
   struct UnderWay {
     uint64_t number = 0;
-    Kind kind = Kind::kRead;
+    Kind kind = Kind::kTell;
   };
   bool MayGo(Kind kind) const;
 

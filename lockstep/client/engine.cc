@@ -80,10 +80,10 @@ Engine::Answer Engine::Call(Request request, const Interrupted& interrupted,
   return status;
 }
 
-Pending Engine::CallAsync(Request request, Done done) {
+Pending Engine::CallAsync(Request request, Done done, bool direct) {
   absl::Status refused = here() ? absl::OkStatus() : Forked();
   if (refused.ok()) {
-    const auto ticket = Submit(std::move(request), done, /*direct=*/false);
+    const auto ticket = Submit(std::move(request), done, direct);
     if (ticket.ok()) return PendingOf(*ticket);
     refused = ticket.status();
   }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -74,7 +75,14 @@ class Engine : public std::enable_shared_from_this<Engine> {
   Answer Call(Request request, const Interrupted& interrupted,
               const std::function<void(Pending)>& started = nullptr);
   // `done` comes on a thread of the library, with the same outcomes.
-  Pending CallAsync(Request request, Done done);
+  Pending CallAsync(Request request, Done done) {
+    return CallAsync(std::move(request), std::move(done), /*direct=*/false);
+  }
+  // The same without the switch to a thread for callbacks: `done` comes on the loop, and must not
+  // wait nor call the engine.
+  Pending CallDirect(Request request, Done done) {
+    return CallAsync(std::move(request), std::move(done), /*direct=*/true);
+  }
   // Its call gets CANCELLED (cancelled), unless it is completed already. Waits for nothing; nothing
   // after `Close`.
   void Cancel(Ticket ticket);
@@ -120,6 +128,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
 
   explicit Engine(Options options);
 
+  Pending CallAsync(Request request, Done done, bool direct);
   Pending PendingOf(Ticket ticket);
   // `on_loop`: the caller does what follows on the loop (`Drain`) himself. Else `done` is only
   // taken when there is a ticket.

@@ -74,8 +74,7 @@ void PassedTorchCommands::Take(CallId call, ConnectionId id, uint64_t number,
                                            std::string(status.message()))));
   }
   const PassedConnections::Course course = connections_.CourseOf(id, number, command);
-  connected_.at(id).push_back(
-      {.call = call, .number = number, .parks = tcpstore::Parks(command), .cancelled = false});
+  connected_.at(id).push_back({.call = call, .number = number, .parks = tcpstore::Parks(command)});
   calls_.emplace(call, id);
   if (course == PassedConnections::Course::kAnswerAgain) {
     return events_.again(id, connections_.AnswerOf(id, number));
@@ -93,8 +92,15 @@ void PassedTorchCommands::Handled(ConnectionId id, const tcpstore::Command& comm
                   [id](const tcpstore::Refusal& refusal) { return refusal.connection == id; });
   const auto own = std::find_if(out.replies.begin(), out.replies.end(),
                                 [id](const tcpstore::Reply& reply) { return reply.to == id; });
-  // A wait that is taken back is handled, too, and is no command of an agent's.
-  if (refused || std::holds_alternative<tcpstore::CancelWait>(command)) return;
+  if (refused) return;
+  if (std::holds_alternative<tcpstore::CancelWait>(command)) {
+    // No command of an agent's, but the end of its waits: the answer to each that had none.
+    if (own != out.replies.end()) out.replies.erase(own);
+    for (size_t i = 0; i < out.given_up.size(); ++i) {
+      out.replies.push_back({id, tcpstore::WaitCancelled{}});
+    }
+    return;
+  }
   if (tcpstore::Changes(command)) {
     ValuePtr answer;
     if (tcpstore::HasAnswer(command) && own != out.replies.end()) {
@@ -117,12 +123,10 @@ void PassedTorchCommands::CarryOut(const tcpstore::Effects& effects) {
 void PassedTorchCommands::Answer(ConnectionId id, const tcpstore::Answer& answer) {
   const auto found = connected_.find(id);
   if (found == connected_.end() || found->second.empty()) return;
-  // That a wait was taken back is the answer to it, unless it has had one.
-  const bool cancelled = std::holds_alternative<tcpstore::WaitCancelled>(answer);
-  if (cancelled && !found->second.front().cancelled) return;
   const Pending pending = found->second.front();
   found->second.pop_front();
   auto bytes = std::make_shared<const std::string>(wire::tcpstore::Encode(answer));
+  const bool cancelled = std::holds_alternative<tcpstore::WaitCancelled>(answer);
   if (pending.parks && !cancelled) connections_.AnsweredLate(id, pending.number, bytes);
   if (!pending.call) return;
   calls_.erase(*pending.call);
@@ -159,9 +163,7 @@ void PassedTorchCommands::Left(CallId call, bool away) {
       std::find_if(all.begin(), all.end(), [call](const Pending& of) { return of.call == call; });
   LOCKSTEP_DCHECK(pending != all.end());
   pending->call.reset();
-  if (!pending->parks) return;
-  pending->cancelled = true;
-  events_.cancelled(id, away);
+  if (pending->parks) events_.cancelled(id, away);
 }
 
 void PassedTorchCommands::AgentGone(SessionId agent) {

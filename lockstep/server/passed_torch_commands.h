@@ -78,7 +78,6 @@ class PassedTorchCommands {
     std::optional<CallId> call;  // nothing: it has left
     uint64_t number = 0;
     bool parks = false;
-    bool cancelled = false;
   };
 
   void Take(CallId call, tcpstore::ConnectionId id, uint64_t number, std::string_view bytes);
@@ -91,8 +90,8 @@ class PassedTorchCommands {
   const tcpstore::StoreOptions& options_;
   const Events events_;
   tcpstore::PassedConnections connections_;
-  // Those that the store knows, with their commands, the oldest first: it answers each connection's
-  // in their order.
+  // Those that the store knows, with their commands, the oldest first. Each is answered once, and
+  // in this order.
   absl::flat_hash_map<tcpstore::ConnectionId, std::deque<Pending>> connected_;
   absl::flat_hash_map<CallId, tcpstore::ConnectionId> calls_;
 };

@@ -25,8 +25,8 @@ bool Parks(const Command& command);
 
 // Makes commands that agents pass on take effect once. An agent numbers the commands of each of its
 // connections and sends those without an answer again when its link breaks. It passes on a command
-// that changes something only when all those before it were answered, other than some that have no
-// answer in torch's protocol. So the newest that took effect, and its answer, are all that has to
+// only when all those before it were answered, other than some that have no answer in torch's
+// protocol. So the newest that took effect, and its answer, are all that has to
 // be kept of a connection.
 //
 // Owns the names of connections and these answers; the store knows the connections by their ids.
