@@ -3,6 +3,7 @@
 #include <utility>
 #include <variant>
 
+#include "absl/strings/str_cat.h"
 #include "lockstep/client/typed.h"
 #include "lockstep/stock/tcpstore/passed_connections.h"
 #include "lockstep/wire/native/codec.h"
@@ -47,27 +48,39 @@ TorchAgent::TorchAgent(runtime::Loop& loop, std::shared_ptr<client::Engine> engi
                      },
                  .command = [this](ConnectionId id,
                                    const tcpstore::Command& command) { Came(id, command); },
-                 .left = [this](ConnectionId id) { Gone(id); },
+                 .left = [this](ConnectionId id) { Left(id); },
                  .complain = std::move(complain)}) {}
 
 TorchAgent::~TorchAgent() {
-  for (const auto& [id, client] : clients_) TellGone(id, client);
+  for (const auto& [id, client] : clients_) {
+    if (client.commands.was_heard()) TellGone(id, client);
+  }
 }
 
 void TorchAgent::Came(ConnectionId id, const tcpstore::Command& command) {
   TorchStream& commands = clients_.at(id).commands;
+  if (clients_.size() > kClientsMax && !commands.was_heard()) {
+    tcpstore::Effects told;
+    told.refusals.push_back(
+        {id, absl::StrCat("the agent has ", kClientsMax,
+                          " clients (passed_connections_max), with those that have left and "
+                          "whose commands wait for the server")});
+    return listener_.CarryOut(told);
+  }
   const absl::string_view bytes = listener_.bytes();
   commands.Push(KindOf(command), std::string(bytes.data(), bytes.size()));
   GoOn(id);
-  // It may have been refused at once.
-  if (const auto found = clients_.find(id); found != clients_.end() && commands.is_full()) {
-    listener_.HoldUp(id);
-  }
 }
 
+// What is told may end the connection, and the client with it.
 void TorchAgent::GoOn(ConnectionId id) {
-  Client& client = clients_.at(id);
-  while (std::optional<TorchStream::Command> next = client.commands.TakeNext()) {
+  for (auto found = clients_.find(id); found != clients_.end(); found = clients_.find(id)) {
+    Client& client = found->second;
+    std::optional<TorchStream::Command> next = client.commands.TakeNext();
+    if (!next) {
+      client.commands.takes_more() ? listener_.Release(id) : listener_.HoldUp(id);
+      return ForgetIfGone(id);
+    }
     if (next->kind != TorchStream::Kind::kCancel) {
       PassOn(id, client, *std::move(next));
       continue;
@@ -84,6 +97,7 @@ void TorchAgent::PassOn(ConnectionId id, Client& client, TorchStream::Command co
   const TorchCommand message = {.attempt = client.attempt,
                                 .connection = NumberOf(id),
                                 .number = command.number,
+                                .after = command.after,
                                 .command = {.view = command.bytes}};
   Pending pending = engine_->CallDirect(
       ToRequest(message, waits ? CallType::kWatch : CallType::kRead),
@@ -93,40 +107,53 @@ void TorchAgent::PassOn(ConnectionId id, Client& client, TorchStream::Command co
           if (!alive.expired()) Answered(id, number, std::move(answer));
         });
       });
-  if (waits) client.wait = std::move(pending);
+  if (!waits) return;
+  client.wait = std::move(pending);
+  if (client.left) client.wait.Cancel();
 }
 
 void TorchAgent::Answered(ConnectionId id, uint64_t number, Engine::Answer answer) {
   const auto found = clients_.find(id);
   if (found == clients_.end() || !found->second.commands.Answered(number)) return;
+  Client& client = found->second;
   absl::StatusOr<TorchCommandReply> reply =
       answer.ok() ? wire::native::Decode<TorchCommandReply>(*std::move(answer))
                   : absl::StatusOr<TorchCommandReply>(answer.status());
   tcpstore::Effects told;
   if (reply.ok()) {
-    found->second.attempt = reply->attempt;
-    told.replies.push_back({id, tcpstore::Encoded{std::move(reply->answer.data)}});
-  } else {
+    client.attempt = reply->attempt;
+    if (reply->answer.data != nullptr) {
+      told.replies.push_back({id, tcpstore::Encoded{std::move(reply->answer.data)}});
+    }
+  } else if (!client.left) {
     told.refusals.push_back({id, std::string(reply.status().message())});
+  } else if (!absl::IsCancelled(reply.status())) {  // the rest would be refused as well
+    TellGone(id, client);
+    clients_.erase(found);
+    return;
   }
   listener_.CarryOut(told);
-  // It may have gone: it was refused, or did not read.
-  if (!clients_.contains(id)) return;
   GoOn(id);
-  if (!clients_.at(id).commands.is_full()) listener_.Release(id);
 }
 
-void TorchAgent::Gone(ConnectionId id) {
-  const auto client = clients_.extract(id);
-  if (!client.empty()) TellGone(id, client.mapped());
+void TorchAgent::Left(ConnectionId id) {
+  const auto found = clients_.find(id);
+  if (found == clients_.end()) return;
+  found->second.left = true;
+  if (found->second.commands.wait() != 0) found->second.wait.Cancel();
+  ForgetIfGone(id);
+}
+
+void TorchAgent::ForgetIfGone(ConnectionId id) {
+  const auto found = clients_.find(id);
+  if (found == clients_.end() || !found->second.left || !found->second.commands.idle()) return;
+  if (found->second.commands.was_heard()) TellGone(id, found->second);
+  clients_.erase(found);
 }
 
 void TorchAgent::TellGone(ConnectionId id, const Client& client) {
-  if (!client.commands.was_heard()) return;
-  if (client.commands.wait() != 0) client.wait.Cancel();
   engine_->CallAsync(
-      ToRequest({.attempt = client.attempt, .connection = NumberOf(id), .number = 0, .command = {}},
-                CallType::kRead),
+      ToRequest({.attempt = client.attempt, .connection = NumberOf(id)}, CallType::kRead),
       [](Engine::Answer&& /*answer*/) {});
 }
 

@@ -13,6 +13,8 @@
 #include <variant>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "lockstep/agent/torch_stream.h"
@@ -46,6 +48,7 @@ enum class Mutant {
   kBarrierAgain,      // a retry counts at the barrier once more
   kNoOrder,           // the agent passes on what comes at once
   kResentBackwards,   // the agent sends again in any order
+  kLongTogether,      // the agent passes on long commands like others
   kToldBeforeDurable  // the server answers before the journal has it
 };
 
@@ -83,7 +86,7 @@ class Server {
                        Settle(std::move(effects));
                      },
                  .cancelled =
-                     [this](ConnectionId id, bool /*quietly*/) {
+                     [this](ConnectionId id) {
                        tcpstore::Effects effects;
                        Handle(id, tcpstore::CancelWait{}, effects);
                        Settle(std::move(effects));
@@ -91,6 +94,7 @@ class Server {
                  .left =
                      [this](ConnectionId id, tcpstore::Effects& effects) {
                        store_.Left(id, effects);
+                       passed_.Replied(effects);
                        Settle(std::move(effects));
                      },
                  .answer = std::move(answered)}) {
@@ -158,6 +162,8 @@ constexpr size_t kAgents = 2;
 constexpr size_t kClientsPerAgent = 2;
 constexpr size_t kClients = kAgents * kClientsPerAgent;
 constexpr int kSteps = 25;
+constexpr size_t kLongBytes =
+    TorchStream::kTogetherBytesMax;  // a command with such a value is long
 
 // One of torch's clients: it says what it says next, and checks what it is answered.
 class Client {
@@ -186,6 +192,7 @@ class Client {
     switch (random.Below(9)) {
       case 0:
         set_ = absl::StrCat(step);
+        if (random.OneIn(3)) set_.resize(kLongBytes, 'x');
         return {Kind::kTell, SetBytes(own, set_)};
       case 1:
         ++appended;
@@ -233,7 +240,8 @@ class Client {
       return "";
     }
     if (IsOfAWait(expected)) {
-      return bytes == std::string(1, expected == kCancelled ? '\1' : '\0') ? "" : "not of a wait";
+      const std::string right(1, expected == kCancelled ? '\1' : '\0');
+      return bytes == right ? "" : absl::StrCat("another answer to a ", expected);
     }
     if (expected == kSum) {
       if (bytes.size() != 8) return "no sum";
@@ -295,6 +303,7 @@ class World {
  private:
   struct Request {
     uint64_t number = 0;
+    uint64_t after = 0;
     std::string bytes;
     std::optional<CallId> call;  // at the server, on the link of now
     bool sent = false;
@@ -352,9 +361,12 @@ class World {
       Client::Said said = client.Cancel();
       return to.commands.Push(said.kind, std::move(said.bytes));
     }
-    if (to.commands.is_full()) return;
+    if (!to.commands.takes_more()) return;
     Client::Said said = client.Next(random_);
     if (mutant_ == Mutant::kNoOrder && said.kind == Kind::kAsk) said.kind = Kind::kTell;
+    if (mutant_ == Mutant::kLongTogether && said.bytes.size() > kLongBytes) {
+      hidden_.push_back(std::exchange(said.bytes, absl::StrCat("hidden", hidden_.size())));
+    }
     to.commands.Push(said.kind, std::move(said.bytes));
   }
 
@@ -369,7 +381,13 @@ class World {
           Tell(which * kClientsPerAgent + i, "\x01");
           continue;
         }
-        connection.open.push_back({.number = next->number, .bytes = std::move(next->bytes)});
+        size_t hidden = 0;
+        if (absl::StartsWith(next->bytes, "hidden") &&
+            absl::SimpleAtoi(next->bytes.substr(6), &hidden)) {
+          next->bytes = hidden_[hidden];
+        }
+        connection.open.push_back(
+            {.number = next->number, .after = next->after, .bytes = std::move(next->bytes)});
         agent.order.emplace_back(i, next->number);
       }
     }
@@ -398,7 +416,9 @@ class World {
         at = agent.order.erase(at);
         continue;
       }
-      if (request->sent) {
+      // A long message comes in parts, and others between them.
+      const bool is_long = request->bytes.size() > kLongBytes;
+      if (request->sent || (is_long && random_.OneIn(2))) {
         ++at;
         continue;
       }
@@ -406,8 +426,10 @@ class World {
       request->call = CallId(++last_call_);
       calls_[*request->call] = {which, at->first, request->number};
       const std::string bytes = request->bytes;
-      const wire::native::TorchCommand command = {
-          .connection = at->first + 1, .number = request->number, .command = {.view = bytes}};
+      const wire::native::TorchCommand command = {.connection = at->first + 1,
+                                                  .number = request->number,
+                                                  .after = request->after,
+                                                  .command = {.view = bytes}};
       return server_->passed().Begin(*request->call, SessionOf(which), "peer", command);
     }
   }
@@ -541,6 +563,7 @@ class World {
   std::map<CallId, std::tuple<size_t, size_t, uint64_t>> calls_;
   std::deque<std::pair<CallId, absl::StatusOr<ValuePtr>>> answers_;
   std::string wrong_;
+  std::vector<std::string> hidden_;  // of a mutant: long commands whose length the agent ignores
 };
 
 uint64_t Seeds() {
@@ -567,7 +590,7 @@ INSTANTIATE_TEST_SUITE_P(Each, TorchMutants,
                          ::testing::Values(Mutant::kNoAnswerKept, Mutant::kNothingRestored,
                                            Mutant::kRecordBehind, Mutant::kBarrierAgain,
                                            Mutant::kNoOrder, Mutant::kResentBackwards,
-                                           Mutant::kToldBeforeDurable));
+                                           Mutant::kLongTogether, Mutant::kToldBeforeDurable));
 
 }  // namespace
 }  // namespace lockstep::agent

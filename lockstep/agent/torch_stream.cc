@@ -1,6 +1,7 @@
 #include "lockstep/agent/torch_stream.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace lockstep::agent {
@@ -20,12 +21,13 @@ uint64_t TorchStream::wait() const {
   return waits ? under_way_.back().number : 0;
 }
 
-bool TorchStream::MayGo(Kind kind) const {
+bool TorchStream::MayGo(const Command& command) const {
   if (under_way_.empty()) return true;
-  // All before it have no answer.
-  const Kind last = under_way_.back().kind;
-  if (kind == Kind::kCancel) return last == Kind::kWait || last == Kind::kTell;
-  return last == Kind::kTell && under_way_.size() < kUnderWayMax;
+  const UnderWay& last = under_way_.back();
+  // All that is under way has no answer, but for the last.
+  if (command.kind == Kind::kCancel) return last.kind == Kind::kWait || last.kind == Kind::kTell;
+  return last.kind == Kind::kTell && !last.alone && command.bytes.size() <= kTogetherBytesMax &&
+         under_way_.size() < kUnderWayMax;
 }
 
 std::optional<TorchStream::Command> TorchStream::TakeNext() {
@@ -33,18 +35,33 @@ std::optional<TorchStream::Command> TorchStream::TakeNext() {
   auto next = std::find_if(queued_.begin(), queued_.end(),
                            [](const Command& queued) { return queued.kind != Kind::kTell; });
   if (next == queued_.end() || next->kind != Kind::kCancel) next = queued_.begin();
-  if (next == queued_.end() || !MayGo(next->kind)) return std::nullopt;
+  if (next == queued_.end() || !MayGo(*next)) return std::nullopt;
   Command taken = std::move(*next);
   queued_.erase(next);
   queued_bytes_ -= taken.bytes.size();
   if (taken.kind != Kind::kCancel) {
     taken.number = ++last_;
-    under_way_.push_back({taken.number, taken.kind});
+    taken.after = under_way_.empty() ? 0 : under_way_.back().number;
+    under_way_.push_back({.number = taken.number,
+                          .kind = taken.kind,
+                          .alone = taken.bytes.size() > kTogetherBytesMax});
   } else if (wait() != 0) {
     taken.number = wait();
     under_way_.pop_back();
   }
   return taken;
+}
+
+bool TorchStream::takes_more() const {
+  if (queued_.size() >= kQueuedMax || queued_bytes_ >= kQueuedBytesMax) return false;
+  const auto asks = [](const auto& command) { return command.kind == Kind::kAsk; };
+  // Its answer may be long, and its client slow to read.
+  if (std::any_of(queued_.begin(), queued_.end(), asks)) return false;
+  if (std::any_of(under_way_.begin(), under_way_.end(), asks)) return false;
+  // A wait may be taken back, and nothing else is of use before it is over.
+  const auto waits = [](const auto& command) { return command.kind == Kind::kWait; };
+  if (queued_.empty()) return true;
+  return wait() == 0 && std::none_of(queued_.begin(), std::prev(queued_.end()), waits);
 }
 
 bool TorchStream::Answered(uint64_t number) {

@@ -13,10 +13,12 @@ namespace lockstep::agent {
 // Keeps the commands that have come and are not answered. A command is passed on when all those
 // before it were answered, other than some that torch's protocol has no answer to; so the server
 // needs to know only the newest of a connection that took effect (tcpstore::PassedConnections), and
-// what is read again is not newer than what was done before. Behind a wait only its cancellation
-// goes on, which the agent does itself: torch's clients wait for one thing at a time.
+// what is read again is not newer than what was done before. A long command is under way alone,
+// since short messages of a link may overtake long ones. Behind a wait only its cancellation goes
+// on, which the agent does itself: torch's clients wait for one thing at a time.
 //
-// Threads: thread-compatible. Bounds: the owner's, who takes no more commands while it `is_full`.
+// Threads: thread-compatible. Bounds: the owner takes no more commands unless it `takes_more`: one
+// question, whose answer is not there yet, or kQueuedMax commands without an answer.
 class TorchStream {
  public:
   // What has not been passed on; a single command may be longer.
@@ -24,6 +26,8 @@ class TorchStream {
   static constexpr size_t kQueuedBytesMax = size_t{256} << 10;
   // Commands without an answer that are under way.
   static constexpr size_t kUnderWayMax = 64;
+  // A longer one is alone. A link sends no message of this length in parts.
+  static constexpr size_t kTogetherBytesMax = size_t{32} << 10;
 
   enum class Kind {
     kTell,    // has no answer
@@ -33,6 +37,7 @@ class TorchStream {
   };
   struct Command {
     uint64_t number = 0;
+    uint64_t after = 0;  // the number of the one before it that is under way; 0: none is
     Kind kind = Kind::kTell;
     std::string bytes;
   };
@@ -44,7 +49,9 @@ class TorchStream {
   // It was answered. False: it is not under way any more.
   bool Answered(uint64_t number);
 
-  bool is_full() const { return queued_.size() >= kQueuedMax || queued_bytes_ >= kQueuedBytesMax; }
+  bool takes_more() const;
+  // Nothing is queued or under way.
+  bool idle() const { return queued_.empty() && under_way_.empty(); }
   // Whether any command was ever passed on.
   bool was_heard() const { return last_ > 0; }
   // The wait that is under way; 0: none is.
@@ -54,8 +61,9 @@ class TorchStream {
   struct UnderWay {
     uint64_t number = 0;
     Kind kind = Kind::kTell;
+    bool alone = false;
   };
-  bool MayGo(Kind kind) const;
+  bool MayGo(const Command& command) const;
 
   std::deque<Command> queued_;  // without numbers
   size_t queued_bytes_ = 0;

@@ -102,17 +102,59 @@ TEST_F(TorchStreamTest, BehindAWaitNothingElseGoesOn) {
   EXPECT_THAT(Take(), ElementsAre("2get"));
 }
 
-TEST_F(TorchStreamTest, IsFullByNumberAndBySize) {
+TEST_F(TorchStreamTest, ALongCommandIsUnderWayAlone) {
+  const std::string longer(TorchStream::kTogetherBytesMax + 1, 'x');
+  stream_.Push(Kind::kTell, "a");
+  stream_.Push(Kind::kTell, longer);
+  stream_.Push(Kind::kTell, "b");
+  EXPECT_THAT(Take(), ElementsAre("1a"));
+  EXPECT_TRUE(stream_.Answered(1));
+  EXPECT_THAT(Take(), ElementsAre("2" + longer));
+  EXPECT_TRUE(stream_.Answered(2));
+  EXPECT_THAT(Take(), ElementsAre("3b"));
+}
+
+TEST_F(TorchStreamTest, ACommandNamesTheOneBeforeItThatIsUnderWay) {
+  for (int i = 0; i < 3; ++i) stream_.Push(Kind::kTell, "");
+  EXPECT_EQ(stream_.TakeNext()->after, 0);
+  EXPECT_EQ(stream_.TakeNext()->after, 1);
+  EXPECT_TRUE(stream_.Answered(1));
+  EXPECT_TRUE(stream_.Answered(2));
+  EXPECT_EQ(stream_.TakeNext()->after, 0);
+}
+
+TEST_F(TorchStreamTest, TakesMoreUntilItIsFull) {
   for (size_t i = 0; i < TorchStream::kQueuedMax; ++i) {
-    EXPECT_FALSE(stream_.is_full());
-    stream_.Push(Kind::kAsk, "");
+    EXPECT_TRUE(stream_.takes_more());
+    stream_.Push(Kind::kTell, "");
   }
-  EXPECT_TRUE(stream_.is_full());
-  EXPECT_THAT(Take(), ElementsAre("1"));
-  EXPECT_FALSE(stream_.is_full());
-  stream_.Push(Kind::kTell, std::string(TorchStream::kQueuedBytesMax, 'x'));
-  EXPECT_TRUE(stream_.is_full());
+  EXPECT_FALSE(stream_.takes_more());
+  Take();
+  EXPECT_TRUE(stream_.takes_more());
   EXPECT_TRUE(stream_.was_heard());
+  stream_.Push(Kind::kTell, std::string(TorchStream::kQueuedBytesMax, 'x'));
+  EXPECT_FALSE(stream_.takes_more());
+}
+
+TEST_F(TorchStreamTest, BehindAQuestionNothingMoreIsTaken) {
+  stream_.Push(Kind::kAsk, "get");
+  EXPECT_FALSE(stream_.takes_more());
+  Take();
+  EXPECT_FALSE(stream_.takes_more());
+  EXPECT_TRUE(stream_.Answered(1));
+  EXPECT_TRUE(stream_.takes_more());
+  EXPECT_TRUE(stream_.idle());
+}
+
+TEST_F(TorchStreamTest, BehindAWaitOneMoreIsTaken) {
+  stream_.Push(Kind::kWait, "wait");
+  EXPECT_TRUE(stream_.takes_more());
+  Take();
+  EXPECT_TRUE(stream_.takes_more());
+  stream_.Push(Kind::kTell, "set");
+  EXPECT_FALSE(stream_.takes_more());
+  EXPECT_TRUE(stream_.Answered(1));
+  EXPECT_TRUE(stream_.takes_more());
 }
 
 }  // namespace

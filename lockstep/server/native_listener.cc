@@ -275,15 +275,22 @@ std::vector<coord::CallLeft> NativeListener::EndOpenCalls(Speaker& speaker, cons
   std::sort(calls.begin(), calls.end(),
             [](const auto& one, const auto& other) { return one.call < other.call; });
   speaker.open.clear();
-  for (coord::CallLeft& left : calls) {
+  // All are answered before anybody is told: who hears of the first may answer another one.
+  std::vector<wire::native::RequestKind> kinds;
+  kinds.reserve(calls.size());
+  for (const coord::CallLeft& left : calls) {
     auto found = calls_.extract(left.call);
     LOCKSTEP_DCHECK(!found.empty());
-    const wire::native::RequestKind kind = found.mapped().kind();
+    kinds.push_back(found.mapped().kind());
     found.mapped().Fail(why);
-    if (kind == KindOf<TorchCommand>::kKind) {
-      speaker.job->torch_commands()->Left(left.call, agent == Agent::kAway);
+  }
+  for (size_t i = 0; i < calls.size(); ++i) {
+    coord::CallLeft& left = calls[i];
+    if (kinds[i] == KindOf<TorchCommand>::kKind) {
+      // Even where the link was closed: the session may be resumed, and ends by itself.
+      speaker.job->torch_commands()->Left(left.call, /*away=*/true);
       left.call = CallId();
-    } else if (kind == KindOf<StockCall>::kKind) {
+    } else if (kinds[i] == KindOf<StockCall>::kKind) {
       left.agent = agent;
       speaker.job->stock_calls()->Left(left.call);
     }

@@ -7,10 +7,17 @@ namespace lockstep::server {
 
 absl::Status StoreAgents::Begin(CallId call, SessionId agent, const std::string& peer,
                                 const wire::native::TorchCommand& asked) {
-  PassedTorchCommands* const passed = stores_.passed();
-  if (passed == nullptr) {
+  StoreSpace* const space = stores_.space();
+  if (space == nullptr) {
     return wire::native::WithReason(
         absl::UnavailableError("this job has no store for torch's clients"), "no_stock_service");
+  }
+  if (asked.attempt < 0 || asked.attempt > stores_.attempt()) {
+    return wire::native::WithReason(
+        absl::InvalidArgumentError(absl::StrFormat("attempt %d of the store has not begun: the "
+                                                   "current one is %d",
+                                                   asked.attempt, stores_.attempt())),
+        "invalid_argument");
   }
   if (asked.attempt != 0 && asked.attempt != stores_.attempt()) {
     return AttemptOver(asked.attempt, stores_);
@@ -21,16 +28,16 @@ absl::Status StoreAgents::Begin(CallId call, SessionId agent, const std::string&
                         "the server restarts: start the server with --torch-store-durable",
                         peer));
   }
-  passed->Begin(call, agent, peer, asked);
+  space->passed().Begin(call, agent, peer, asked);
   return absl::OkStatus();
 }
 
 void StoreAgents::Left(CallId call, bool away) {
-  if (PassedTorchCommands* const passed = stores_.passed()) passed->Left(call, away);
+  if (StoreSpace* const space = stores_.space()) space->passed().Left(call, away);
 }
 
 void StoreAgents::AgentGone(SessionId agent) {
-  if (PassedTorchCommands* const passed = stores_.passed()) passed->AgentGone(agent);
+  if (StoreSpace* const space = stores_.space()) space->AgentGone(agent);
 }
 
 }  // namespace lockstep::server

@@ -50,9 +50,13 @@ class Agent {
   }
   void Close() { EXPECT_TRUE(link_->Call(wire::native::CloseSession{}, kPatience).ok()); }
   absl::StatusOr<TorchCommandReply> Try(uint64_t connection, uint64_t number,
-                                        const std::string& bytes, int64_t attempt = 0) {
-    const TorchCommand command = {
-        .attempt = attempt, .connection = connection, .number = number, .command = {.view = bytes}};
+                                        const std::string& bytes, int64_t attempt = 0,
+                                        uint64_t after = 0) {
+    const TorchCommand command = {.attempt = attempt,
+                                  .connection = connection,
+                                  .number = number,
+                                  .after = after,
+                                  .command = {.view = bytes}};
     return link_->Call(command, kPatience);
   }
   std::string Ask(uint64_t connection, uint64_t number, const std::string& bytes) {
@@ -164,16 +168,55 @@ TEST_F(StoreAgentsTest, WhoStandsAtABarrierIsCountedOnceOverARestart) {
   EXPECT_EQ(again.get(), std::string(1, '\0'));
 }
 
-TEST_F(StoreAgentsTest, AWaitWhoseLinkEndsWaitsNoMoreUntilItComesAgain) {
+TEST_F(StoreAgentsTest, AWaitGoesOnWhileItsAgentIsAway) {
   Agent waits(*server_, 'a');
   auto waited = std::async([&] { return waits.Try(1, 1, WaitBytes("/a")).status(); });
   while (Status().waits == 0) std::this_thread::yield();
   // A newer link of the same session takes it over.
   Agent newer(*server_, 'a');
   EXPECT_FALSE(waited.get().ok());
-  while (Status().waits > 0) std::this_thread::yield();
-  newer.Ask(2, 1, SetBytes("/a"));
-  EXPECT_EQ(newer.Ask(1, 1, WaitBytes("/a")), std::string(1, '\0'));
+  EXPECT_EQ(Status().waits, 1);
+  auto again = std::async([&] { return newer.Ask(1, 1, WaitBytes("/a")); });
+  Agent(*server_, 'b').Ask(1, 1, SetBytes("/a"));
+  EXPECT_EQ(again.get(), std::string(1, '\0'));
+}
+
+TEST_F(StoreAgentsTest, AWaitThatAnotherCommandFollowsWasTakenBack) {
+  Agent waits(*server_, 'a');
+  auto waited = std::async([&] { return waits.Try(1, 1, WaitBytes("/a")).status(); });
+  while (Status().waits == 0) std::this_thread::yield();
+  Agent newer(*server_, 'a');
+  EXPECT_FALSE(waited.get().ok());
+  EXPECT_EQ(newer.Ask(1, 2, GetBytes("/b")), Text(""));
+  EXPECT_EQ(Status().waits, 0);
+}
+
+TEST_F(StoreAgentsTest, ABarrierThatOpenedMeanwhileIsNotWaitedForAgain) {
+  Agent one(*server_, 'a');
+  auto first = std::async([&] { return one.Try(1, 1, BarrierBytes("/b", 2)).status(); });
+  while (Status().waits == 0) std::this_thread::yield();
+  Agent newer(*server_, 'a');
+  EXPECT_FALSE(first.get().ok());
+  Agent two(*server_, 'b');
+  EXPECT_EQ(two.Ask(1, 1, BarrierBytes("/b", 2)), std::string(1, '\0'));
+  EXPECT_EQ(two.Ask(1, 2, "\x08" + Text("/b")), Number(1)) << "nobody counts any more";
+  EXPECT_EQ(newer.Ask(1, 1, BarrierBytes("/b", 2)), std::string(1, '\0'));
+  Serve();
+  newer.Connect(*server_, /*resume=*/true);
+  EXPECT_EQ(newer.Ask(1, 1, BarrierBytes("/b", 2)), std::string(1, '\0'));
+}
+
+TEST_F(StoreAgentsTest, WaitsOfALinkThatEndsMayWakeEachOther) {
+  Agent agent(*server_, 'a');
+  auto one = std::async([&] { return agent.Try(1, 1, WaitBytes("/q")).status(); });
+  while (Status().waits < 1) std::this_thread::yield();
+  Agent other(*server_, 'b');
+  auto two = std::async([&] { return other.Try(1, 1, WaitBytes("/q")).status(); });
+  while (Status().waits < 2) std::this_thread::yield();
+  agent.Ask(2, 1, PushBytes("/q", "x"));
+  EXPECT_TRUE(one.get().ok());
+  agent.Close();  // it was woken, and takes nothing
+  EXPECT_TRUE(two.get().ok());
 }
 
 TEST_F(StoreAgentsTest, ConnectionsGoWithTheirSession) {
@@ -196,16 +239,37 @@ TEST_F(StoreAgentsTest, ARefusedCommandEndsItsConnectionAlone) {
   EXPECT_THAT(std::string(refused.status().message()), HasSubstr("whose value is not a number"));
   EXPECT_EQ(agent.Ask(2, 1, GetBytes("/text")), Text("x"));
   EXPECT_EQ(Status().connections, 1);
+  // What was on its way behind it has no effect.
+  EXPECT_EQ(wire::native::ReasonOf(agent.Try(1, 3, SetBytes("/late")).status()),
+            "invalid_argument");
+  EXPECT_EQ(agent.Ask(2, 2, GetBytes("/late")), Text(""));
+  agent.Ask(1, 0, "");
 }
 
 TEST_F(StoreAgentsTest, BytesThatAreNotOneCommandAreRefused) {
   Agent agent(*server_, 'a');
-  const std::vector<std::string> wrong = {GetBytes("/a").substr(0, 8), GetBytes("/a") + "\x07",
-                                          "\x63", TorchClient::kHello, GetBytes("/a") + "\x03"};
+  const std::vector<std::string> wrong = {GetBytes("/a").substr(0, 8),
+                                          GetBytes("/a") + "\x07",
+                                          "\x63",
+                                          TorchClient::kHello,
+                                          GetBytes("/a") + "\x03",
+                                          "\x0c" /* agents take waits back themselves */};
+  uint64_t connection = 0;
   for (const std::string& bytes : wrong) {
-    EXPECT_EQ(wire::native::ReasonOf(agent.Try(1, 1, bytes).status()), "invalid_argument");
+    const absl::Status refused = agent.Try(++connection, 1, bytes).status();
+    EXPECT_EQ(wire::native::ReasonOf(refused), "invalid_argument") << refused;
   }
-  EXPECT_EQ(agent.Ask(1, 1, GetBytes("/a")), Text(""));
+  const std::string long_one(tcpstore::PassedConnections::kBytesMax, 'x');
+  EXPECT_THAT(std::string(agent.Try(++connection, 1, SetBytes("/a", long_one)).status().message()),
+              HasSubstr("passed_bytes_max"));
+  EXPECT_EQ(agent.Ask(++connection, 1, GetBytes("/a")), Text(""));
+}
+
+TEST_F(StoreAgentsTest, CommandsOutOfOrderAreRefused) {
+  Agent agent(*server_, 'a');
+  EXPECT_THAT(std::string(agent.Try(1, 2, SetBytes("/b"), 0, /*after=*/1).status().message()),
+              HasSubstr("out of order"));
+  EXPECT_EQ(wire::native::ReasonOf(agent.Try(2, 0, GetBytes("/b")).status()), "invalid_argument");
 }
 
 TEST_F(StoreAgentsTest, AnAttemptThatIsOverIsRefused) {

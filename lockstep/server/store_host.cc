@@ -47,8 +47,7 @@ std::unique_ptr<StoreSpace> StoreHost::MakeSpace() {
                               std::string peer) { Connected(connection, std::move(peer)); },
           .command = [this](tcpstore::ConnectionId from,
                             const tcpstore::Command& command) { Command(from, command); },
-          .cancelled = [this](tcpstore::ConnectionId connection,
-                              bool quietly) { Cancelled(connection, quietly); },
+          .cancelled = [this](tcpstore::ConnectionId connection) { Cancelled(connection); },
           .left = [this](tcpstore::ConnectionId connection,
                          tcpstore::Effects& out) { Left(connection, out); },
           .complain = [this](std::string text) { log_.Foreign(std::move(text)); },
@@ -212,18 +211,17 @@ void StoreHost::ForgetFirst(tcpstore::ConnectionId from, const tcpstore::Command
   }
 }
 
-void StoreHost::Cancelled(tcpstore::ConnectionId connection, bool quietly) {
+void StoreHost::Cancelled(tcpstore::ConnectionId connection) {
   const Time now = runtime::MonotonicNow();
   tcpstore::Effects effects;
   space_->Handle(now, connection, tcpstore::CancelWait{}, effects);
-  if (quietly) effects.given_up.clear();
   for (const tcpstore::GivenUp& given_up : effects.given_up) log_.GivenUp(now, given_up);
   space_->Settle(effects);
 }
 
 void StoreHost::Left(tcpstore::ConnectionId connection, tcpstore::Effects& effects) {
   const size_t before = space_->store().connections();
-  space_->store().Left(connection, effects);
+  space_->Left(connection, effects);
   space_->Settle(effects);
   // Who never said a word was not there.
   if (space_->store().connections() == before) return;

@@ -90,8 +90,8 @@ class StoreHost {
   // ahead of the current one and of the job's, `of_job`. Otherwise an error: there is no port.
   absl::Status Open(int64_t attempt, int64_t of_job = 0);
 
-  // The way in for agents; null: there is no store, or it has not started.
-  PassedTorchCommands* passed() { return started_ ? &space_->passed() : nullptr; }
+  // The store with its way in for agents; null: there is none, or it has not started.
+  StoreSpace* space() { return started_ ? space_.get() : nullptr; }
 
   // What launchers tell of the processes of the current attempt, or of how many there will be.
   void Note(const coord::Event& event);
@@ -114,7 +114,7 @@ class StoreHost {
   absl::Status ListenAgain(uint16_t port);
   void Connected(tcpstore::ConnectionId connection, std::string peer);
   void Command(tcpstore::ConnectionId from, const tcpstore::Command& command);
-  void Cancelled(tcpstore::ConnectionId connection, bool quietly);
+  void Cancelled(tcpstore::ConnectionId connection);
   void Left(tcpstore::ConnectionId connection, tcpstore::Effects& effects);
   // All keys, because of this.
   void ForgetKeys(const std::string& because, tcpstore::Effects& out);

@@ -60,13 +60,19 @@ void StoreSpace::Handle(Time now, tcpstore::ConnectionId from, const tcpstore::C
   const runtime::MemoryAccount* const memory = share_.account();
   const uint64_t room = memory == nullptr ? std::numeric_limits<uint64_t>::max() : memory->Room();
   // Beside what is kept there is a record, and the entry that it becomes.
-  store_.SetSurroundings(listener_.memory() + held_.bytes, room / (journal_.writes() ? 3 : 2));
+  store_.SetSurroundings(listener_.memory() + passed_.memory() + held_.bytes,
+                         room / (journal_.writes() ? 3 : 2));
   store_.Handle(now, from, command, out);
-  if (tcpstore::PassedConnections::Owns(from)) passed_.Handled(from, command, out);
+  passed_.Handled(from, command, out);
   for (tcpstore::Refusal& refusal : out.refusals) {
     if (!absl::StrContains(refusal.why, "(memory_max)")) continue;
     absl::StrAppend(&refusal.why, ": ", share_.account()->Refusal(0));
   }
+}
+
+void StoreSpace::Left(tcpstore::ConnectionId connection, tcpstore::Effects& out) {
+  store_.Left(connection, out);
+  passed_.Replied(out);
 }
 
 void StoreSpace::Settle(tcpstore::Effects& effects) {
@@ -118,6 +124,12 @@ void StoreSpace::LetGo(const tcpstore::Effects& effects, size_t bytes, bool dura
   listener_.Resume();
 }
 
+void StoreSpace::AgentGone(SessionId agent) {
+  runtime::RunInTurns(loop_, [this, agent, alive = std::weak_ptr(alive_)] {
+    return !alive.expired() && passed_.EndOneOf(agent);
+  });
+}
+
 void StoreSpace::Discard(const absl::Status& why) {
   passed_.Close(why);
   tcpstore::Effects unheard;
@@ -146,6 +158,7 @@ bool StoreSpace::ListSome() {
   if (effects.replies.empty() && effects.refusals.empty()) {
     Count();  // of the list so far
   } else {
+    passed_.Replied(effects);
     Settle(effects);
   }
   return lists_ = store_.lists();
@@ -157,7 +170,7 @@ void StoreSpace::Count() {
 }
 
 std::string StoreSpace::LimitOf(size_t bytes) const {
-  const size_t held = store_.memory() + listener_.memory() + held_.bytes;
+  const size_t held = store_.memory() + listener_.memory() + passed_.memory() + held_.bytes;
   if (held > bytes_max_ || bytes > bytes_max_ - held) {
     return absl::StrFormat("torch_store_bytes_max (%d), of which %d are held", bytes_max_, held);
   }

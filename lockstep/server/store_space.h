@@ -38,7 +38,7 @@ class StoreSpace {
     std::function<void(tcpstore::ConnectionId, std::string peer)> connected;
     std::function<void(tcpstore::ConnectionId, const tcpstore::Command&)> command;
     // See PassedTorchCommands.
-    std::function<void(tcpstore::ConnectionId, bool quietly)> cancelled;
+    std::function<void(tcpstore::ConnectionId)> cancelled;
     // `out`: what the store says of it comes behind this, and all of it is to be settled.
     std::function<void(tcpstore::ConnectionId, tcpstore::Effects& out)> left;
     std::function<void(std::string)> complain;
@@ -63,10 +63,14 @@ class StoreSpace {
   // Feeds the store what a client asks. What it says is in `out`, to be settled.
   void Handle(Time now, tcpstore::ConnectionId from, const tcpstore::Command& command,
               tcpstore::Effects& out);
+  // It has gone. What the store says is in `out`, likewise.
+  void Left(tcpstore::ConnectionId connection, tcpstore::Effects& out);
   // Carries out what the store said: at once, or when what it tells of is durable. Tells the
   // account what is held, frees what was forgotten, and makes the lists that were asked for, in as
   // many turns as that takes.
   void Settle(tcpstore::Effects& effects);
+  // The agent's session is over: ends its connections, in as many turns as that takes.
+  void AgentGone(SessionId agent);
   // The store is over: forgets its keys. Commands that agents passed on are answered with `why`;
   // others are not.
   void Discard(const absl::Status& why);

@@ -35,7 +35,8 @@ std::optional<ConnectionId> PassedConnections::Find(PassedConnection name) const
 }
 
 absl::StatusOr<ConnectionId> PassedConnections::Add(PassedConnection name) {
-  if (OfAgent(name.agent).size() >= kPerAgentMax) {
+  const auto of_agent = of_agents_.find(name.agent);
+  if (of_agent != of_agents_.end() && of_agent->second >= kPerAgentMax) {
     return absl::ResourceExhaustedError(
         absl::StrCat("the agent has passed on the commands of ", kPerAgentMax,
                      " connections (passed_connections_max) that have not ended"));
@@ -48,16 +49,25 @@ PassedConnections::Connection& PassedConnections::Make(PassedConnection name) {
   if (connection.id == ConnectionId()) {
     connection.id = ConnectionId(++last_ | kPassedBit);
     names_[connection.id] = name;
+    ++of_agents_[name.agent];
   }
   return connection;
 }
 
 PassedConnections::Course PassedConnections::CourseOf(ConnectionId id, uint64_t number,
+                                                      uint64_t after,
                                                       const Command& command) const {
   const Connection& connection = At(id);
+  if (number == 0 || after > connection.done) return Course::kRefuse;
   if (!Changes(command) || number > connection.done) return Course::kCarryOut;
-  const bool unanswered = number == connection.done && connection.answer == nullptr;
-  return Parks(command) && unanswered ? Course::kWaitOn : Course::kAnswerAgain;
+  // Of those that have an answer only the newest comes again.
+  if (HasAnswer(command) && number < connection.done) return Course::kRefuse;
+  return Parks(command) && AwaitsAnswer(id, number) ? Course::kWaitOn : Course::kAnswerAgain;
+}
+
+bool PassedConnections::AwaitsAnswer(ConnectionId id, uint64_t number) const {
+  const Connection& connection = At(id);
+  return number == connection.done && connection.answer == nullptr;
 }
 
 ValuePtr PassedConnections::AnswerOf(ConnectionId id, uint64_t number) const {
@@ -75,26 +85,31 @@ void PassedConnections::Keep(Connection& connection, uint64_t number, ValuePtr a
 void PassedConnections::Done(ConnectionId id, uint64_t number, const Command& command,
                              ValuePtr answer, Effects& out) {
   LOCKSTEP_DCHECK(Changes(command));
-  // What changed nothing may be done again.
-  if (keeps_ && !out.records.empty()) {
+  // What changed nothing may be done again, and its answer is not kept. One without an answer is
+  // noted all the same: those behind it may have been passed on already.
+  if (keeps_ && out.records.empty() && HasAnswer(command)) return;
+  if (keeps_) {
     // An entry of the journal holds the change whole, and this with it: an entry is closed only
     // when it is long, which this is not. Keys that are set together may take several entries, and
     // may be set again, so that this comes last.
-    const bool is_last = std::holds_alternative<MultiSet>(command);
+    const bool is_last = out.records.empty() || std::holds_alternative<MultiSet>(command);
     out.records.insert(is_last ? out.records.end() : std::prev(out.records.end()),
                        record::CommandDone{names_.at(id), number, answer});
   }
   Keep(At(id), number, std::move(answer));
 }
 
-void PassedConnections::AnsweredLate(ConnectionId id, uint64_t number, ValuePtr answer) {
-  Connection& connection = At(id);
-  if (connection.done == number) Keep(connection, number, std::move(answer));
+void PassedConnections::Released(ConnectionId id, uint64_t number, ValuePtr answer, Effects& out) {
+  LOCKSTEP_DCHECK(AwaitsAnswer(id, number));
+  if (keeps_) out.records.push_back(record::CommandDone{names_.at(id), number, answer});
+  Keep(At(id), number, std::move(answer));
 }
 
 void PassedConnections::Erase(Connections::iterator connection) {
   answer_bytes_ -= SizeOf(connection->second.answer);
   names_.erase(connection->second.id);
+  const auto of_agent = of_agents_.find(connection->first.agent);
+  if (--of_agent->second == 0) of_agents_.erase(of_agent);
   connections_.erase(connection);
 }
 
@@ -106,13 +121,10 @@ void PassedConnections::Remove(ConnectionId id, Effects& out) {
   Erase(connection);
 }
 
-std::vector<ConnectionId> PassedConnections::OfAgent(SessionId agent) const {
-  std::vector<ConnectionId> ids;
-  for (auto next = connections_.lower_bound({.agent = agent, .number = 0});
-       next != connections_.end() && next->first.agent == agent; ++next) {
-    ids.push_back(next->second.id);
-  }
-  return ids;
+std::optional<ConnectionId> PassedConnections::FirstOf(SessionId agent) const {
+  const auto first = connections_.lower_bound({.agent = agent, .number = 0});
+  const bool is_of_agent = first != connections_.end() && first->first.agent == agent;
+  return is_of_agent ? std::optional(first->second.id) : std::nullopt;
 }
 
 void PassedConnections::Apply(const Record& record) {

@@ -34,6 +34,8 @@ bool Parks(const Command& command);
 class PassedConnections {
  public:
   static constexpr size_t kPerAgentMax = 4096;  // `passed_connections_max`
+  // Of one command and of one answer: each is handled whole. `passed_bytes_max`
+  static constexpr size_t kBytesMax = size_t{9} << 20;
 
   // `keeps`: the journal is told, with the store's own records.
   explicit PassedConnections(bool keeps) : keeps_(keeps) {}
@@ -46,9 +48,11 @@ class PassedConnections {
   // A new one. RESOURCE_EXHAUSTED: its agent has too many.
   absl::StatusOr<ConnectionId> Add(PassedConnection name);
   // What a command is to lead to: it is carried out, or only waits on, since it was counted at its
-  // barrier before, or is answered as it was.
-  enum class Course { kCarryOut, kWaitOn, kAnswerAgain };
-  Course CourseOf(ConnectionId id, uint64_t number, const Command& command) const;
+  // barrier before, or is answered as it was, or is refused: it cannot have this number.
+  enum class Course { kCarryOut, kWaitOn, kAnswerAgain, kRefuse };
+  // `after`: the number of the one before it, which was not answered when it was passed on; 0: all
+  // were.
+  Course CourseOf(ConnectionId id, uint64_t number, uint64_t after, const Command& command) const;
   // What the command was answered with; null: nothing.
   ValuePtr AnswerOf(ConnectionId id, uint64_t number) const;
 
@@ -56,12 +60,15 @@ class PassedConnections {
   // the record of that joins. `answer`: null while there is none.
   void Done(ConnectionId id, uint64_t number, const Command& command, ValuePtr answer,
             Effects& out);
-  // A command that was done waited, and was answered now.
-  void AnsweredLate(ConnectionId id, uint64_t number, ValuePtr answer);
+  // Whether that is the newest that took effect, and it waits for its answer.
+  bool AwaitsAnswer(ConnectionId id, uint64_t number) const;
+  // It has come, among `out`: a wait that is over must not begin again, since what it waited for
+  // may have been forgotten by then.
+  void Released(ConnectionId id, uint64_t number, ValuePtr answer, Effects& out);
   // It has gone.
   void Remove(ConnectionId id, Effects& out);
-  // All connections of the agent, in their order.
-  std::vector<ConnectionId> OfAgent(SessionId agent) const;
+  // The first connection of the agent; nothing: it has none.
+  std::optional<ConnectionId> FirstOf(SessionId agent) const;
 
   // Of record::CommandDone and record::PassedGone; others are ignored.
   void Apply(const Record& record);
@@ -91,6 +98,7 @@ class PassedConnections {
   const bool keeps_;
   uint64_t last_ = 0;
   Connections connections_;
+  absl::flat_hash_map<SessionId, size_t> of_agents_;  // counted; none is 0
   absl::flat_hash_map<ConnectionId, PassedConnection> names_;
   size_t answer_bytes_ = 0;
 };

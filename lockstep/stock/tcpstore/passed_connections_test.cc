@@ -10,7 +10,6 @@
 namespace lockstep::tcpstore {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 using Course = PassedConnections::Course;
@@ -56,37 +55,40 @@ TEST_F(PassedConnectionsTest, HaveIdsOfTheirOwn) {
   EXPECT_EQ(connections_.Find(Name(1)), one);
   EXPECT_EQ(connections_.Find(Name(2)), std::nullopt);
   EXPECT_NE(Add(1, kOther), one);
-  EXPECT_THAT(connections_.OfAgent(kAgent), ElementsAre(one));
+  EXPECT_EQ(connections_.FirstOf(kAgent), one);
+  EXPECT_EQ(connections_.FirstOf({.high = 9, .low = 9}), std::nullopt);
 }
 
 TEST_F(PassedConnectionsTest, AChangeTakesEffectOnce) {
   const ConnectionId one = Add(1);
-  EXPECT_EQ(connections_.CourseOf(one, 1, tcpstore::Add{"/n", 1}), Course::kCarryOut);
+  EXPECT_EQ(connections_.CourseOf(one, 1, 0, tcpstore::Add{"/n", 1}), Course::kCarryOut);
   Do(one, 1, tcpstore::Add{"/n", 1}, Value("the sum"));
-  EXPECT_EQ(connections_.CourseOf(one, 1, tcpstore::Add{"/n", 1}), Course::kAnswerAgain);
+  EXPECT_EQ(connections_.CourseOf(one, 1, 0, tcpstore::Add{"/n", 1}), Course::kAnswerAgain);
   EXPECT_EQ(*connections_.AnswerOf(one, 1), "the sum");
-  EXPECT_EQ(connections_.CourseOf(one, 2, tcpstore::Add{"/n", 1}), Course::kCarryOut);
+  EXPECT_EQ(connections_.CourseOf(one, 2, 0, tcpstore::Add{"/n", 1}), Course::kCarryOut);
   // Those without an answer are not waited for.
   Do(one, 4, Set{"/a", "1"}, nullptr);
-  EXPECT_EQ(connections_.CourseOf(one, 3, Set{"/a", "0"}), Course::kAnswerAgain);
+  EXPECT_EQ(connections_.CourseOf(one, 3, 0, Set{"/a", "0"}), Course::kAnswerAgain);
   EXPECT_EQ(connections_.AnswerOf(one, 3), nullptr);
 }
 
 TEST_F(PassedConnectionsTest, WhatChangesNothingIsDoneAgain) {
   const ConnectionId one = Add(1);
   Do(one, 5, Set{"/a", "1"}, nullptr);
-  EXPECT_EQ(connections_.CourseOf(one, 4, Get{"/a"}), Course::kCarryOut);
-  EXPECT_EQ(connections_.CourseOf(one, 4, Wait{{"/a"}}), Course::kCarryOut);
+  EXPECT_EQ(connections_.CourseOf(one, 4, 0, Get{"/a"}), Course::kCarryOut);
+  EXPECT_EQ(connections_.CourseOf(one, 4, 0, Wait{{"/a"}}), Course::kCarryOut);
 }
 
 TEST_F(PassedConnectionsTest, WhoWasCountedAtABarrierOnlyWaitsOn) {
   const ConnectionId one = Add(1);
   const Command barrier = Barrier{"/b", 2};
-  EXPECT_EQ(connections_.CourseOf(one, 1, barrier), Course::kCarryOut);
+  EXPECT_EQ(connections_.CourseOf(one, 1, 0, barrier), Course::kCarryOut);
   Do(one, 1, barrier, nullptr);
-  EXPECT_EQ(connections_.CourseOf(one, 1, barrier), Course::kWaitOn);
-  connections_.AnsweredLate(one, 1, Value("open"));
-  EXPECT_EQ(connections_.CourseOf(one, 1, barrier), Course::kAnswerAgain);
+  EXPECT_EQ(connections_.CourseOf(one, 1, 0, barrier), Course::kWaitOn);
+  effects_.Clear();
+  connections_.Released(one, 1, Value("open"), effects_);
+  EXPECT_THAT(effects_.records, SizeIs(1));
+  EXPECT_EQ(connections_.CourseOf(one, 1, 0, barrier), Course::kAnswerAgain);
 }
 
 TEST_F(PassedConnectionsTest, TheRecordIsBesideTheChange) {
@@ -99,11 +101,39 @@ TEST_F(PassedConnectionsTest, TheRecordIsBesideTheChange) {
   EXPECT_TRUE(std::holds_alternative<record::CommandDone>(effects_.records[2]));
 }
 
-TEST_F(PassedConnectionsTest, WhatChangedNothingHasNoRecord) {
+TEST_F(PassedConnectionsTest, AnAnswerThatTellsOfNoChangeIsNotKept) {
   const ConnectionId one = Add(1);
   Do(one, 1, DeleteKey{"/none"}, Value("0"), /*keys=*/0);
   EXPECT_THAT(effects_.records, IsEmpty());
-  EXPECT_EQ(connections_.CourseOf(one, 1, DeleteKey{"/none"}), Course::kAnswerAgain);
+  EXPECT_EQ(connections_.CourseOf(one, 1, 0, DeleteKey{"/none"}), Course::kCarryOut);
+  // Those behind it have to know of this one.
+  Do(one, 2, Set{"/same", "1"}, nullptr, /*keys=*/0);
+  EXPECT_THAT(effects_.records, SizeIs(1));
+  EXPECT_EQ(connections_.CourseOf(one, 3, 2, Get{"/same"}), Course::kCarryOut);
+}
+
+TEST_F(PassedConnectionsTest, AStoreThatIsNotDurableKeepsEachAnswer) {
+  PassedConnections connections(/*keeps=*/false);
+  const auto id = connections.Add(Name(1));
+  ASSERT_TRUE(id.ok());
+  connections.Done(*id, 1, tcpstore::Add{"/n", 1}, Value("1"), effects_);
+  EXPECT_THAT(effects_.records, IsEmpty());
+  EXPECT_EQ(connections.CourseOf(*id, 1, 0, tcpstore::Add{"/n", 1}), Course::kAnswerAgain);
+}
+
+TEST_F(PassedConnectionsTest, ACommandThatOvertookAnotherIsRefused) {
+  const ConnectionId one = Add(1);
+  EXPECT_EQ(connections_.CourseOf(one, 2, 1, Set{"/b", "1"}), Course::kRefuse);
+  EXPECT_EQ(connections_.CourseOf(one, 2, 1, Get{"/b"}), Course::kRefuse);
+  Do(one, 1, Set{"/a", "1"}, nullptr);
+  EXPECT_EQ(connections_.CourseOf(one, 2, 1, Set{"/b", "1"}), Course::kCarryOut);
+}
+
+TEST_F(PassedConnectionsTest, NumbersThatCannotBeAreRefused) {
+  const ConnectionId one = Add(1);
+  EXPECT_EQ(connections_.CourseOf(one, 0, 0, Get{"/a"}), Course::kRefuse);
+  Do(one, 5, tcpstore::Add{"/n", 1}, Value("1"));
+  EXPECT_EQ(connections_.CourseOf(one, 4, 0, tcpstore::Add{"/n", 1}), Course::kRefuse);
 }
 
 TEST_F(PassedConnectionsTest, OutliveTheServerWithTheirLastAnswer) {
@@ -116,9 +146,9 @@ TEST_F(PassedConnectionsTest, OutliveTheServerWithTheirLastAnswer) {
   const auto found = again.Find(Name(1));
   ASSERT_TRUE(found && again.Find(Name(2)));
   EXPECT_EQ(again.Find(Name(3)), std::nullopt);
-  EXPECT_EQ(again.CourseOf(*found, 7, QueuePop{"/q"}), Course::kAnswerAgain);
+  EXPECT_EQ(again.CourseOf(*found, 7, 0, QueuePop{"/q"}), Course::kAnswerAgain);
   EXPECT_EQ(*again.AnswerOf(*found, 7), "popped");
-  EXPECT_EQ(again.CourseOf(*again.Find(Name(2)), 1, Barrier{"/b", 2}), Course::kWaitOn);
+  EXPECT_EQ(again.CourseOf(*again.Find(Name(2)), 1, 0, Barrier{"/b", 2}), Course::kWaitOn);
 }
 
 TEST_F(PassedConnectionsTest, AreForgottenWhenTheyGo) {

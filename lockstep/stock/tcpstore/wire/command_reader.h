@@ -58,9 +58,13 @@ enum class Op : uint8_t {
 // announced. Time: linear in the bytes, however they are cut.
 class CommandReader {
  public:
-  // `options` outlives the reader. `validated`: VALIDATE was said before.
-  explicit CommandReader(const machine::StoreOptions& options, bool validated = false)
-      : options_(options), validated_(validated) {}
+  // `options` outlives the reader.
+  explicit CommandReader(const machine::StoreOptions& options) : options_(options) {}
+  // Of bytes that have all come, behind a VALIDATE.
+  CommandReader(const machine::StoreOptions& options, absl::string_view bytes)
+      : options_(options), validated_(true) {
+    buffer_.Fill(bytes);
+  }
 
   // Room for more bytes, at least one. Views of the last command end here.
   absl::Span<char> Prepare();
@@ -102,7 +106,7 @@ class CommandReader {
 
   const machine::StoreOptions& options_;
   ReceiveBuffer buffer_;
-  bool validated_;
+  bool validated_ = false;
 
   // Of the command that is read now; places count from the front of `buffer_`.
   const Shape* shape_ = nullptr;

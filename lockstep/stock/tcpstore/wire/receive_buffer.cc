@@ -57,6 +57,15 @@ void ReceiveBuffer::Commit(size_t bytes) {
   }
 }
 
+void ReceiveBuffer::Fill(absl::string_view bytes) {
+  LOCKSTEP_DCHECK(empty());
+  capacity_ = bytes.size();
+  bytes_.reset(new char[capacity_]);
+  if (!bytes.empty()) std::memcpy(bytes_.get(), bytes.data(), bytes.size());
+  begin_ = 0;
+  end_ = bytes.size();
+}
+
 void ReceiveBuffer::Consume(size_t bytes) {
   LOCKSTEP_DCHECK(bytes <= size());
   begin_ += bytes;

@@ -22,6 +22,9 @@ class ReceiveBuffer {
   // So many bytes have come, which is no more than the room.
   void Commit(size_t bytes);
 
+  // These bytes have come, all at once, to an empty buffer.
+  void Fill(absl::string_view bytes);
+
   // What has come and was not consumed; good until `Prepare`.
   absl::string_view unread() const { return {bytes_.get() + begin_, end_ - begin_}; }
   size_t size() const { return end_ - begin_; }
