@@ -85,8 +85,8 @@ absl::Status PassedTorchCommands::Check(const Commands& all, const Pending& comm
   for (const std::deque<Pending>* pending : {&all.open, &all.replied}) {
     for (const Pending& before : *pending) {
       // Behind a question comes nothing before its answer; a list that nobody waits for any more is
-      // made all the same.
-      if ((before.call && before.asks) || (before.lists && command.lists)) {
+      // made all the same, and the store wants no more of who asked for it meanwhile.
+      if ((before.call && before.asks) || (before.lists && command.number > before.number)) {
         return Invalid(absl::StrFormat("command %d came before the answer to command %d",
                                        command.number, before.number));
       }
