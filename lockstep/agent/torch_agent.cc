@@ -41,6 +41,7 @@ TorchAgent::TorchAgent(runtime::Loop& loop, std::shared_ptr<client::Engine> engi
     : loop_(loop),
       engine_(std::move(engine)),
       options_(std::move(options)),
+      complaints_(std::move(complain)),
       listener_(loop, store_, {.connections = {.allowed = options_.allowed}},
                 {.connected =
                      [this](ConnectionId id, const std::string& /*peer*/) {
@@ -49,7 +50,7 @@ TorchAgent::TorchAgent(runtime::Loop& loop, std::shared_ptr<client::Engine> engi
                  .command = [this](ConnectionId id,
                                    const tcpstore::Command& command) { Came(id, command); },
                  .left = [this](ConnectionId id) { Left(id); },
-                 .complain = std::move(complain)}) {}
+                 .complain = [this](std::string text) { complaints_.Say(std::move(text)); }}) {}
 
 TorchAgent::~TorchAgent() {
   for (const auto& [id, client] : clients_) {
@@ -125,12 +126,10 @@ void TorchAgent::Answered(ConnectionId id, uint64_t number, Engine::Answer answe
     if (reply->answer.data != nullptr) {
       told.replies.push_back({id, tcpstore::Encoded{std::move(reply->answer.data)}});
     }
-  } else if (!client.left) {
-    told.refusals.push_back({id, std::string(reply.status().message())});
-  } else if (!absl::IsCancelled(reply.status())) {  // the rest would be refused as well
-    TellGone(id, client);
-    clients_.erase(found);
-    return;
+  } else {
+    // A wait that ends because its client has left says nothing of what follows.
+    if (!absl::IsCancelled(reply.status())) client.commands.DropQueued();
+    if (!client.left) told.refusals.push_back({id, std::string(reply.status().message())});
   }
   listener_.CarryOut(told);
   GoOn(id);

@@ -13,6 +13,7 @@
 #include "lockstep/agent/torch_stream.h"
 #include "lockstep/client/engine.h"
 #include "lockstep/platform/runtime/address.h"
+#include "lockstep/platform/runtime/complaints.h"
 #include "lockstep/platform/runtime/loop.h"
 #include "lockstep/platform/runtime/peer_owner.h"
 #include "lockstep/stock/tcpstore/commands.h"
@@ -41,7 +42,8 @@ class TorchAgent {
   };
 
   // `engine`: a session that is open, of which no other agent serves the same attempt. `complain`:
-  // for the log.
+  // for the log; not of each connection that is closed, since clients cause them
+  // (runtime::Complaints).
   TorchAgent(runtime::Loop& loop, std::shared_ptr<client::Engine> engine, Options options,
              std::function<void(std::string)> complain);
   // Its clients' connections break, and the server is told.
@@ -82,6 +84,7 @@ class TorchAgent {
   const Options options_;
   const tcpstore::StoreOptions store_ = {.request_bytes_max =
                                              tcpstore::PassedConnections::kBytesMax};
+  runtime::Complaints complaints_;
   std::map<tcpstore::ConnectionId, Client> clients_;
   // Gone with this, for answers that come later.
   const std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);

@@ -52,6 +52,11 @@ std::optional<TorchStream::Command> TorchStream::TakeNext() {
   return taken;
 }
 
+void TorchStream::DropQueued() {
+  queued_.clear();
+  queued_bytes_ = 0;
+}
+
 bool TorchStream::takes_more() const {
   if (queued_.size() >= kQueuedMax || queued_bytes_ >= kQueuedBytesMax) return false;
   const auto asks = [](const auto& command) { return command.kind == Kind::kAsk; };

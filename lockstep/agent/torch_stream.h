@@ -49,6 +49,9 @@ class TorchStream {
   // It was answered. False: it is not under way any more.
   bool Answered(uint64_t number);
 
+  // One was refused: those behind it do not go on.
+  void DropQueued();
+
   bool takes_more() const;
   // Nothing is queued or under way.
   bool idle() const { return queued_.empty() && under_way_.empty(); }

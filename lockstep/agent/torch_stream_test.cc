@@ -146,6 +146,17 @@ TEST_F(TorchStreamTest, BehindAQuestionNothingMoreIsTaken) {
   EXPECT_TRUE(stream_.idle());
 }
 
+TEST_F(TorchStreamTest, BehindARefusedCommandNothingGoesOn) {
+  const std::string longer(TorchStream::kTogetherBytesMax + 1, 'x');
+  stream_.Push(Kind::kTell, longer);
+  stream_.Push(Kind::kTell, "set");
+  EXPECT_THAT(Take(), ElementsAre("1" + longer));
+  EXPECT_TRUE(stream_.Answered(1));
+  stream_.DropQueued();
+  EXPECT_THAT(Take(), IsEmpty());
+  EXPECT_TRUE(stream_.idle());
+}
+
 TEST_F(TorchStreamTest, BehindAWaitOneMoreIsTaken) {
   stream_.Push(Kind::kWait, "wait");
   EXPECT_TRUE(stream_.takes_more());

@@ -285,8 +285,7 @@ void DeclaredRun::DeclareServer() {
   table
       .Switch("agent", &options.agent,
               "Start an agent on this host. JAX, TensorFlow and PyTorch processes connect to it "
-              "instead of "
-              "the server, so they survive a server restart (docs/agents.md). Requires "
+              "instead of the server, so they survive a server restart (docs/agents.md). Requires "
               "--coordinator.")
       .Common();
   config::Option& role =

@@ -141,14 +141,6 @@ wire::native::ProcessReport ToWire(const launch::ProcessReport& report, const st
           .error = report.error};
 }
 
-// Owns everything of one run: signals, output, the server, the processes.
-//
-// It starts the server if there is to be one, then the processes, and when these have ended it
-// stops the server, flushes the output and ends. A signal before the processes run ends it; one
-// after they ended gives the flush a second, since whoever reads our output may never do so, and
-// another one nothing.
-//
-// Threads: constructed and run on one thread, which is the loop.
 // What stands between torch's clients here and the server; null: nothing, or the other does.
 struct TorchWay {
   std::unique_ptr<launch::PortForwarder> forwarder;
@@ -162,6 +154,14 @@ struct TorchWay {
   }
 };
 
+// Owns everything of one run: signals, output, the server, the processes.
+//
+// It starts the server if there is to be one, then the processes, and when these have ended it
+// stops the server, flushes the output and ends. A signal before the processes run ends it; one
+// after they ended gives the flush a second, since whoever reads our output may never do so, and
+// another one nothing.
+//
+// Threads: constructed and run on one thread, which is the loop.
 class Session : public launch::LaunchHost {
  public:
   // `folder` is this run's own.

@@ -150,17 +150,13 @@ void PassedTorchCommands::Handled(ConnectionId from, const tcpstore::Command& co
                                   tcpstore::Effects& out) {
   if (connected_.empty()) return;
   if (PassedConnections::Owns(from)) HandledOwn(from, command, out);
-  for (size_t i = 0; i < out.replies.size(); ++i) {
-    const tcpstore::Reply reply = out.replies[i];
+  for (const tcpstore::Reply& reply : out.replies) {
     if (reply.to != from) ReplyLate(reply.to, reply.answer, out);
   }
 }
 
 void PassedTorchCommands::Replied(tcpstore::Effects& out) {
-  for (size_t i = 0; i < out.replies.size(); ++i) {
-    const tcpstore::Reply reply = out.replies[i];
-    ReplyLate(reply.to, reply.answer, out);
-  }
+  for (const tcpstore::Reply& reply : out.replies) ReplyLate(reply.to, reply.answer, out);
 }
 
 template <class Chosen>
@@ -221,11 +217,11 @@ void PassedTorchCommands::HandledOwn(ConnectionId id, const tcpstore::Command& c
   const auto is_own = [number](const Pending& pending) { return pending.number == number; };
   if (!tcpstore::HasAnswer(command)) {
     // It may have let go a wait of its own connection.
-    if (own != out.replies.end()) ReplyLate(id, tcpstore::Answer(own->answer), out);
+    if (own != out.replies.end()) ReplyLate(id, own->answer, out);
     out.replies.push_back({id, tcpstore::Encoded{}});
     Reply(id, tcpstore::Encoded{}, is_own, out);
   } else if (own != out.replies.end()) {
-    Reply(id, tcpstore::Answer(own->answer), is_own, out);
+    Reply(id, own->answer, is_own, out);
   }
 }
 

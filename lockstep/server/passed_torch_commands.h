@@ -75,10 +75,13 @@ class PassedTorchCommands {
   std::vector<tcpstore::Record> Snapshot() const { return connections_.Snapshot(); }
 
   // What it holds, as it costs.
-  size_t memory() const { return connections_.memory() + pending_ * kPendingBytes; }
+  size_t memory() const {
+    return connections_.memory() + connected_.size() * kConnectedBytes + pending_ * kPendingBytes;
+  }
 
  private:
   static constexpr size_t kPendingBytes = 192;
+  static constexpr size_t kConnectedBytes = 1536;  // with the first blocks of its queues
   // Commands of a connection that the store has not answered: those that an agent sends at a time,
   // and those that they replace.
   static constexpr size_t kPendingMax = 256;
@@ -108,7 +111,8 @@ class PassedTorchCommands {
   // The newest command of the connection, or the end of its waits.
   void HandledOwn(tcpstore::ConnectionId id, const tcpstore::Command& command,
                   tcpstore::Effects& out);
-  // The store answers the oldest open command of which `chosen` is true, with this.
+  // The store answers the oldest open command of which `chosen` is true, with this, which may be
+  // among `out`: only its records change.
   template <class Chosen>
   void Reply(tcpstore::ConnectionId id, const tcpstore::Answer& answer, const Chosen& chosen,
              tcpstore::Effects& out);
