@@ -28,6 +28,7 @@ struct Admission {
   int64_t pid = 0;
   Labels labels;
   SessionId session;  // none: a stock client
+  SessionId agent;    // through which that called; none: it called by itself
 
   bool native() const { return !session.none(); }  // whether it came through the native listener
 };

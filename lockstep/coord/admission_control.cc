@@ -39,7 +39,8 @@ void AdmissionControl::Register(Time now, const RegisterMember& request, Effects
                             .deadline = request.deadline,
                             .peer = request.peer,
                             .role = request.role,
-                            .recoverable = request.recoverable};
+                            .recoverable = request.recoverable,
+                            .agent = request.agent};
   // The gate of the attempt refuses it. Before the lives, which are kept by member.
   if (!job_.IsMember(request.member)) return attempts_.current().Admit(now, admission, out);
   const bool is_new = job_.lives.IsNew(request.member, request.incarnation);

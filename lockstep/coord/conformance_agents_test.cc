@@ -121,6 +121,70 @@ TEST_F(ThroughAnAgent, AnAgentThatEndedIsMissedWithoutNewsOfItsProcesses) {
   EXPECT_THAT(h.Reply(other), HasError(StatusCode::kUnavailable, Reason::kAgentEnded, "task/0"));
 }
 
+// As the server tells it, of members 0 and 1; a third is elsewhere.
+class OnALostHost : public ::testing::Test {
+ protected:
+  OnALostHost() : h({.size = 3}) {
+    h.Open(kAgent);
+    for (int member = 0; member < 3; ++member) h.Register(member, 500 + member);
+  }
+  static Who By(int member, uint64_t number) { return Who(member).By(kAgent.session, number); }
+  void Lose() {
+    h.Handle(HostLost{.agent = kAgent.session, .host = "h2", .unheard = absl::Milliseconds(3100)});
+  }
+
+  static inline const Native kAgent = Native(7);
+  CoordinatorHarness h;
+};
+
+TEST_F(OnALostHost, AllItsMembersFailByOneErrorThatNamesIt) {
+  h.Poll(By(0, 1));
+  h.Poll(By(1, 2));
+  const CallId other = h.Poll(2);
+  Lose();
+  EXPECT_THAT(h.Reply(other),
+              HasError(StatusCode::kUnavailable, Reason::kHostLost, "task/0",
+                       "host h2 has not been heard for 3.1s (2 processes)", "also lost: task/1"));
+  EXPECT_EQ(h.Condition(0), MemberCondition::kLost);
+  EXPECT_EQ(h.Condition(1), MemberCondition::kLost);
+}
+
+TEST_F(OnALostHost, ItsSessionIsOver) {
+  h.Poll(By(0, 1));
+  Lose();
+  EXPECT_THAT(h.Reply(h.Get(By(0, 2), "a")),
+              HasError(StatusCode::kNotFound, Reason::kUnknownSession));
+  EXPECT_THAT(h.Reply(h.Open(kAgent, /*resume=*/true)),
+              HasError(StatusCode::kNotFound, Reason::kUnknownSession));
+}
+
+TEST_F(OnALostHost, WhoCallsByItselfIsNotConcerned) {
+  const CallId poll = h.Poll(0);
+  Lose();
+  EXPECT_TRUE(h.Pending(poll));
+  EXPECT_EQ(h.Condition(0), MemberCondition::kConnected);
+}
+
+TEST_F(OnALostHost, AMemberIsKnownByItsFirstCallAfterARestart) {
+  h.Poll(By(0, 1));
+  h.Poll(By(1, 2));
+  h.Restart(/*from_snapshot=*/true);
+  h.Open(kAgent, /*resume=*/true);
+  h.Poll(By(0, 1));
+  h.Poll(By(1, 2));
+  const CallId other = h.Poll(2);
+  Lose();
+  EXPECT_THAT(h.Reply(other),
+              HasError(StatusCode::kUnavailable, Reason::kHostLost, "task/0", "(2 processes)"));
+}
+
+TEST_F(OnALostHost, AHostWithoutMembersHarmsNobody) {
+  const CallId other = h.Poll(2);
+  Lose();
+  Lose();
+  EXPECT_TRUE(h.Pending(other));
+}
+
 TEST_F(ThroughAnAgent, ABarrierHalfFilledOutlivesTheServer) {
   const CallId poll = h.Poll(By(0, 1));
   const CallId arrived = h.Arrive(By(0, 2), "b");

@@ -64,6 +64,15 @@ ErrorPtr Stopped(const std::string& job, bool native) {
             .from_service = false});
 }
 
+// Through which agent the member calls.
+template <class Request>
+void NoteAgent(const Request& request, const JobRecord& job, MemberAgents& agents) {
+  // These two come again and again, from every process by itself.
+  if constexpr (std::is_same_v<Request, Heartbeat> || std::is_same_v<Request, PollForError>) {
+    if (job.IsMember(request.member)) agents.Note(request.member, request.caller.agent);
+  }
+}
+
 }  // namespace
 
 Coordinator::Coordinator(const CoordinatorOptions& options)
@@ -82,6 +91,10 @@ Coordinator::~Coordinator() = default;
 const CoordinatorOptions& Coordinator::options() const { return job_->options; }
 ServiceIncarnation Coordinator::service_incarnation() const {
   return attempts_.current().service();
+}
+
+size_t Coordinator::CountConnected(SessionId agent) const {
+  return sessions_.agents().CountMembersOf(agent);
 }
 
 Effects Coordinator::Handle(Time now, Event event, const NoRoom& no_room) {
@@ -146,6 +159,7 @@ void Coordinator::HandleRequest(Time now, Request& request, Effects& out) {
   if (request.caller.service != attempts_.current().service()) {
     return out.Fail(call, attempts_.WrongService(request.caller.service, false));
   }
+  NoteAgent(std::as_const(request), *job_, sessions_.agents());
   // After the attempt: a caller of another one has to learn that, full or not.
   if (Request::kTraits.writes && job_->no_room.for_new)
     return out.Fail(call, job_->no_room.for_new);
@@ -246,6 +260,7 @@ void Coordinator::HandleFact(Time now, const RegisterMember& request, Effects& o
   if (ErrorPtr refusal = CheckBound(request.bound, request.member, job_->options.job)) {
     return out.Fail(request.call, std::move(refusal));
   }
+  if (job_->IsMember(request.member)) sessions_.agents().Note(request.member, request.agent);
   // Not a request of the attempt: it may open the next one.
   admission_.Register(now, request, out);
 }
@@ -304,6 +319,15 @@ void Coordinator::HandleFact(Time now, const ProcessContinued& fact, Effects& ou
 
 void Coordinator::HandleFact(Time now, const RunBegan& fact, Effects& out) {
   process_reports_.Note(now, fact, out);
+}
+
+void Coordinator::HandleFact(Time now, const HostLost& fact, Effects& out) {
+  if (stopped_ || fact.agent.none()) return;
+  HostLost lost = fact;
+  lost.members = sessions_.agents().MembersOf(fact.agent);
+  attempts_.current().Handle(now, std::move(lost), out);
+  // Behind its members, who were told why: whoever comes back in it finds it unknown.
+  sessions_.End(fact.agent, out);
 }
 
 void Coordinator::HandleFact(Time now, const Stop& fact, Effects& out) {

@@ -94,6 +94,8 @@ class Coordinator {
   bool AnyProcessRuns() const;
   // Members that are in the attempt and have not left it.
   size_t CountConnected() const;
+  // Those that called through the agent with this session last, wherever they are by now.
+  size_t CountConnected(SessionId agent) const;
   // The first keys of the current attempt below a directory and behind `after`, in order. Returns
   // whether there are more.
   bool ForEachKeyBelow(absl::string_view directory, absl::string_view after, size_t keys_max,
@@ -127,6 +129,7 @@ class Coordinator {
   void HandleFact(Time now, const ProcessStopped& fact, Effects& out);
   void HandleFact(Time now, const ProcessContinued& fact, Effects& out);
   void HandleFact(Time now, const RunBegan& fact, Effects& out);
+  void HandleFact(Time now, const HostLost& fact, Effects& out);
   void HandleFact(Time now, const Restored& fact, Effects& out);
   void HandleFact(Time now, const Stop& fact, Effects& out);
 

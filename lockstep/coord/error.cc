@@ -65,6 +65,7 @@ constexpr NamedReason kReasons[] = {
     {Reason::kMemoryMax, "memory_max"},
     {Reason::kLimitExceeded, "limit_exceeded"},
     {Reason::kAgentEnded, "agent_ended"},
+    {Reason::kHostLost, "host_lost"},
 };
 
 constexpr bool InOrder() {

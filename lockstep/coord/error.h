@@ -65,9 +65,10 @@ enum class Reason {
   kMemoryMax,      // the server's memory is full; nothing was changed
   kLimitExceeded,  // a named limit; nothing was changed
   kAgentEnded,     // the agent of the member's host disconnected and did not come back
+  kHostLost,       // the member's host was given up: its agent was not heard
 };
 // New ones come behind it: traces of simulations have their numbers.
-inline constexpr Reason kLastReason = Reason::kAgentEnded;
+inline constexpr Reason kLastReason = Reason::kHostLost;
 
 // The stable name, such as "barrier_timed_out".
 absl::string_view ReasonName(Reason reason);

@@ -221,6 +221,8 @@ struct RegisterMember {
   bool recoverable = false;
   // As Caller::bound.
   std::optional<MemberIndex> bound = std::nullopt;
+  // As Caller::agent.
+  SessionId agent = {};
 };
 
 struct Heartbeat {
@@ -469,6 +471,17 @@ struct RunBegan {
   int32_t size = 0;
 };
 
+// A host is given up: its agent, whose session this is, was not heard for so long, while the server
+// was within reach of most others. The session ends, and all members that called through it are
+// lost.
+struct HostLost {
+  SessionId agent;
+  std::string host;
+  absl::Duration unheard;
+  // Filled in by the coordinator.
+  std::vector<MemberIndex> members = {};
+};
+
 // `NextDeadline()` has passed.
 struct DeadlineReached {};
 
@@ -490,6 +503,6 @@ using Event =
                  NotifyPreemption, WatchPreemption, AnswerHold, ReportSave,
                  // Facts:
                  ProcessStarted, ProcessEnded, ProcessEnding, ProcessStopped, ProcessContinued,
-                 RunBegan, DeadlineReached, Restored, Stop>;
+                 RunBegan, DeadlineReached, Restored, Stop, HostLost>;
 
 }  // namespace lockstep::coord

@@ -524,6 +524,22 @@ void MemberLifecycle::Handle(Time now, const ProcessEnding& fact, Effects& out) 
            {LogKind::kMemberFailed, fact.member});
 }
 
+void MemberLifecycle::Handle(Time now, const HostLost& fact, Effects& out) {
+  std::vector<MemberIndex> here = fact.members;
+  std::erase_if(here, [this](MemberIndex member) {
+    return membership_.Get(member).state == MemberState::kError;
+  });
+  std::vector<MemberLoss> losses;
+  for (const MemberIndex member : here) {
+    const ErrorPtr error = HostLostError(job_, fact, member, here.size());
+    // Who only waits to come in harms no other by going.
+    if (registration_.MemberEnded(now, member, error, out)) continue;
+    if (membership_.Get(member).state != MemberState::kConnected) continue;
+    losses.push_back({member, now - fact.unheard, error});
+  }
+  if (!losses.empty()) Fail(now, std::move(losses), out);
+}
+
 void MemberLifecycle::Handle(Time now, const DeadlineReached&, Effects& out) {
   // Losses first: they may end the registration or the shutdown with a better reason than time.
   const std::vector<FailureDetector::Loss> losses = membership_.detector().Overdue(now);

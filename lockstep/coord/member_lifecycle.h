@@ -79,6 +79,8 @@ class MemberLifecycle {
   void Handle(Time now, const ProcessEnded& fact, Effects& out);
   void Handle(Time now, const ProcessEnding& fact, Effects& out);
   void Handle(Time now, const DeadlineReached& fact, Effects& out);
+  // Of the server: all members of that host fail with one error.
+  void Handle(Time now, const HostLost& fact, Effects& out);
 
   // Of the session of a member that is in or registers. RESOURCE_EXHAUSTED (limit_exceeded) for a
   // phase that is too long; or as CallGate::CheckIn says.

@@ -58,6 +58,18 @@ std::vector<MemberLoss> MemberLossesOf(const JobRecord& job,
   return member_losses;
 }
 
+ErrorPtr HostLostError(const JobRecord& job, const HostLost& fact, MemberIndex member,
+                       size_t members) {
+  return MakeError(
+      Error{.code = absl::StatusCode::kUnavailable,
+            .reason = Reason::kHostLost,
+            .message = absl::StrCat(job.Describe(member), " was lost: host ", fact.host,
+                                    " has not been heard for ", FormatSpan(fact.unheard), " (",
+                                    members, members == 1 ? " process)" : " processes)",
+                                    "; it is down, or cut off from the network"),
+            .origin = member});
+}
+
 std::string DescribeLoss(const ProcessEnded& end) {
   return absl::StrCat(DescribeEnd(end), end.signal == 0 ? " without leaving the job" : "");
 }

@@ -28,6 +28,10 @@ ErrorPtr LossError(const JobRecord& job, const FailureDetector::Loss& loss, Time
 std::vector<MemberLoss> MemberLossesOf(const JobRecord& job,
                                        const std::vector<FailureDetector::Loss>& losses, Time now);
 
+// UNAVAILABLE (host_lost): the host of the member was given up, with so many members.
+ErrorPtr HostLostError(const JobRecord& job, const HostLost& fact, MemberIndex member,
+                       size_t members);
+
 // UNAVAILABLE (process_ended): the launcher of the member saw its process end.
 ErrorPtr ProcessEndedError(const JobRecord& job, const ProcessEnded& end);
 // "its process was killed by SIGKILL", "its process exited with 1 without leaving the job".

@@ -17,7 +17,8 @@ namespace lockstep::coord {
 // failed.
 inline bool IsLoss(Reason reason) {
   return reason == Reason::kHeartbeatTimeout || reason == Reason::kConnectionLost ||
-         reason == Reason::kAgentEnded || reason == Reason::kProcessEnded;
+         reason == Reason::kAgentEnded || reason == Reason::kHostLost ||
+         reason == Reason::kProcessEnded;
 }
 
 // Puts together what the machines of an attempt know of a member and what its launcher told.

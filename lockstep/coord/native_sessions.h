@@ -14,6 +14,7 @@
 #include "lockstep/coord/events.h"
 #include "lockstep/coord/job_record.h"
 #include "lockstep/coord/key_deletions.h"
+#include "lockstep/coord/member_agents.h"
 #include "lockstep/coord/records.h"
 #include "lockstep/coord/sessions.h"
 
@@ -40,6 +41,15 @@ class NativeSessions {
   void Answered(Time now, const AnsweredThrough& fact);
   // Of a session that is known; answered with nothing. Its member leaves.
   void Close(Time now, const CloseSession& request, Effects& out);
+
+  // Of an agent whose host was given up. Ignored when it is not known.
+  void End(SessionId id, Effects& out) {
+    if (Knows(id)) table_.Close(id, out);
+  }
+
+  // Which members call through which agent.
+  MemberAgents& agents() { return agents_; }
+  const MemberAgents& agents() const { return agents_; }
 
   // Null when the job does not know the session. Valid until it is closed or expires.
   SessionTable::Session* Find(SessionId id) { return table_.Find(id); }
@@ -93,6 +103,7 @@ class NativeSessions {
   const JobRecord& job_;
   AttemptSeries& attempts_;
   SessionTable table_;
+  MemberAgents agents_;
 };
 
 }  // namespace lockstep::coord

@@ -25,6 +25,8 @@ class ServerLoss {
   // The server of this run, or what stands between it and the processes, has ended and will not
   // come back.
   void End(Time now, const std::string& what, const ExitStatus& ending);
+  // Since it ended, others may take the place of the processes here. After `End`.
+  void CutOff() { cut_off_ = true; }
   // The link broke. Means nothing once the server has ended, as the next.
   void Lose(Time now, const std::string& why);
   // There is a link again: to the same server, or to its successor.
@@ -38,6 +40,8 @@ class ServerLoss {
   bool Explains(Time now, std::string_view error) const;
   // Nothing can be started again without it.
   bool ended() const { return ended_; }
+  // Nothing may go on here: others may have taken its place.
+  bool cut_off() const { return cut_off_; }
   // How it was lost.
   const std::string& text() const { return text_; }
 
@@ -51,6 +55,7 @@ class ServerLoss {
   const absl::Duration survived_;
   std::optional<Loss> loss_;
   bool ended_ = false;
+  bool cut_off_ = false;
   std::string text_;
 };
 

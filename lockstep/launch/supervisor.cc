@@ -69,6 +69,8 @@ Time Supervisor::NextDeadline() const {
 
 void Supervisor::On(Time now, const ProcessStarted& event, Effects& out) {
   attempt_.processes.Take(now, event, out);
+  // It was on its way when the others were killed.
+  if (server_.cut_off()) attempt_.escalation.Kill(now, attempt_.processes, out);
 }
 
 void Supervisor::On(Time now, const StartFailed& event, Effects& out) {
@@ -337,7 +339,15 @@ void Supervisor::PassOnNotices(Effects& out) {
 // Who does not need it any more may well succeed; the others fail by themselves.
 void Supervisor::On(Time now, const ServerEnded& event, Effects& out) {
   server_.End(now, event.what, event.ending);
+  if (event.cut_off) server_.CutOff();
   if (attempt_.processes.CountRunning() == 0) return;
+  if (event.cut_off) {
+    out.sentences.push_back(absl::StrCat(
+        server_.text(),
+        "; the processes of this host are killed, because others may take their place"));
+    // Without a word: whatever they save or send now, they are not part of the job any more.
+    return attempt_.escalation.Kill(now, attempt_.processes, out);
+  }
   out.sentences.push_back(
       absl::StrCat(server_.text(), "; processes that need it fail, the others go on"));
 }

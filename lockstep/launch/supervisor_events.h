@@ -54,6 +54,9 @@ struct SignalReceived {
 struct ServerEnded {
   ExitStatus ending;
   std::string what = "the coordinator's server";
+  // The agent says that this host is cut off, or has ended, so that nobody knows: other processes
+  // may be started in the place of these.
+  bool cut_off = false;
 };
 // The link to a server of somebody else's broke. It may come back, and another attempt may find it.
 struct ServerLost {

@@ -43,6 +43,13 @@ bool Supervisor::Waits() const {
 
 void Supervisor::Settle(Time now, Effects& out) {
   if (std::holds_alternative<Finished>(phase_)) return;
+  if (server_.cut_off() && (Waits() || attempt_.processes.AllReleased(attempt_.start_failed))) {
+    return Finish(now, kExitLockstepFailed,
+                  absl::StrCat(server_.text(),
+                               "; start lockstep run here again when this host and "
+                               "its network work again"),
+                  out);
+  }
   if (now >= NodesGivenUpAt()) {
     const auto* const between = std::get_if<Between>(&phase_);
     const bool had_run = between != nullptr && between->over;

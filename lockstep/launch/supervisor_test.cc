@@ -321,6 +321,18 @@ TEST_F(SupervisorTest, ServerThatEndsIsAFailureOfLockstep) {
   EXPECT_THAT(last.sentences, Not(Contains(HasSubstr("code 134 after 0.0 s <- the first"))));
 }
 
+TEST_F(SupervisorTest, AHostThatIsCutOffKillsItsProcessesAndEnds) {
+  StartAll(2);
+  const Effects killed =
+      Do(ServerEnded{.ending = {4, 0}, .what = "the agent of this host", .cut_off = true});
+  EXPECT_THAT(killed.signals, ElementsAre(SignalGroup{M(0), SIGKILL}, SignalGroup{M(1), SIGKILL}));
+  EXPECT_THAT(killed.sentences, Contains(HasSubstr("others may take their place")));
+  End(0, {0, SIGKILL});
+  const Effects last = End(1, {0, SIGKILL});
+  EXPECT_EQ(last.exit_code, kExitLockstepFailed);
+  EXPECT_THAT(last.sentences.back(), HasSubstr("start lockstep run here again"));
+}
+
 TEST_F(SupervisorTest, NothingComesAfterTheEnd) {
   StartAll(1);
   EXPECT_EQ(End(0, {0, 0}).exit_code, 0);

@@ -10,7 +10,7 @@
 namespace lockstep::observe {
 
 std::string AdviceFor(std::string_view reason, std::string_view job) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kAdvice = {{
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kAdvice = {{
       {"process_ended",
        "Check the end of that process's output. If SIGKILL ended it and nobody sent it, the "
        "kernel's out-of-memory killer probably did (see dmesg on that host)."},
@@ -20,6 +20,9 @@ std::string AdviceFor(std::string_view reason, std::string_view job) {
        "Check the end of that agent's log, and dmesg on its host. Start the agent and its "
        "processes "
        "anew: processes cannot go on with another agent."},
+      {"host_lost",
+       "Check that host and its network (`lockstep hosts JOB`). Start "
+       "lockstep run, or the agent and its processes, on it again."},
       {"heartbeat_timeout",
        "Check that host and the network to it. If the process is alive, check its stack (lockstep "
        "stacks JOB)."},
@@ -39,7 +42,8 @@ std::string AdviceFor(std::string_view reason, std::string_view job) {
   for (const auto& [known, advice] : kAdvice) {
     if (known != reason) continue;
     return absl::StrReplaceAll(absl::string_view(advice.data(), advice.size()),
-                               {{"stacks JOB", absl::StrCat("stacks ", CleanText(job))}});
+                               {{"stacks JOB", absl::StrCat("stacks ", CleanText(job))},
+                                {"hosts JOB", absl::StrCat("hosts ", CleanText(job))}});
   }
   return "";
 }

@@ -122,6 +122,7 @@ std::string Rest(const coord::ProcessEnded& e) {
 std::string Rest(const coord::ProcessEnding& e) { return absl::StrCat(" pid=", e.pid); }
 std::string Rest(const coord::ProcessStopped& e) { return absl::StrCat(" pid=", e.pid); }
 std::string Rest(const coord::ProcessContinued& e) { return absl::StrCat(" pid=", e.pid); }
+std::string Rest(const coord::HostLost& e) { return absl::StrCat(" host=", e.host); }
 std::string Rest(const coord::RunBegan& e) { return absl::StrCat(" size=", e.size); }
 // Nothing besides who asks.
 std::string Rest(const coord::PollForError&) { return ""; }

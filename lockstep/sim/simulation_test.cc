@@ -23,7 +23,7 @@ size_t KindOf() {
 // restored; all that has its own world (native_simulation.h) or tests.
 bool IsOfStockClients(size_t kind) {
   return kind != KindOf<coord::GetMemberStates>() && kind != KindOf<coord::Restored>() &&
-         kind != KindOf<coord::ListBarriers>() &&
+         kind != KindOf<coord::ListBarriers>() && kind != KindOf<coord::HostLost>() &&
          (kind < KindOf<coord::OpenSession>() || kind > KindOf<coord::ReportSave>());
 }
 
@@ -50,7 +50,7 @@ TEST(Simulation, TwoHundredSeedsBreakNoRuleAndSeeAlmostEverything) {
         coord::Reason::kUnknownSession, coord::Reason::kNotAMember, coord::Reason::kUnknownRole,
         coord::Reason::kJobFull, coord::Reason::kMemberExists, coord::Reason::kWrongAttempt,
         coord::Reason::kNoPreemption, coord::Reason::kConditionFailed, coord::Reason::kNotPermitted,
-        coord::Reason::kAgentEnded}) {
+        coord::Reason::kAgentEnded, coord::Reason::kHostLost}) {
     elsewhere.insert(reason);
   }
   for (size_t i = 0; i < coverage.reasons.size(); ++i) {

@@ -90,7 +90,7 @@ Time NodeGroup::NextDeadline() const {
   if (returning_) next = std::min(next, returning_->until);
   if (back_off_) next = std::min(next, back_off_->until);
   for (const auto& [id, node] : nodes_) {
-    if (node.broke_at) next = std::min(next, *node.broke_at + options_.node_grace);
+    if (node.broke_at) next = std::min(next, *node.broke_at + node.grace);
     if (!node.call) continue;
     // What did not fit into the last turn is due at once.
     const bool now = !node.to_see.empty();
@@ -198,8 +198,15 @@ void NodeGroup::Come(Time now, const Poll& event, Effects& out) {
   }
   // Whoever had this rank has a successor.
   for (auto it = nodes_.begin(); it != nodes_.end(); ++it) {
-    if (!event.node.rank || it->second.is.rank != event.node.rank) continue;
-    Lose(now, it->first, "was replaced", out);
+    Node& holder = it->second;
+    if (!event.node.rank || holder.is.rank != event.node.rank) continue;
+    const bool may_run = holder.state == State::kTakesPart || holder.state == State::kStale;
+    if (may_run && holder.broke_at && holder.grace > options_.node_grace) {
+      // Its host may still run processes, of which nobody may be the second one.
+      holder.is.rank.reset();
+    } else {
+      Lose(now, it->first, "was replaced", out);
+    }
     break;
   }
   // Only now: a node that was refused sets no terms.
@@ -275,11 +282,38 @@ void NodeGroup::On(Time, const CallLeft& event, Effects&) {
 
 void NodeGroup::On(Time now, const NodeBroke& event, Effects&) {
   if (const auto found = nodes_.find(event.node); found != nodes_.end()) {
-    // Not lost yet: a launcher dials again at once.
-    found->second.broke_at = now;
+    Node& node = found->second;
+    // Not lost yet: a launcher dials again at once. One whose host is given up stays so.
+    if (!node.broke_at) {
+      node.broke_at = now;
+      node.grace = event.grace.value_or(options_.node_grace);
+    }
     // No answer can reach it; it asks again over the next link.
-    found->second.call.reset();
+    node.call.reset();
   }
+}
+
+void NodeGroup::On(Time now, const HostLost& event, Effects& out) {
+  const auto found = nodes_.find(event.node);
+  if (found == nodes_.end()) return;
+  Node& node = found->second;
+  const bool takes_part = attempt_.on && node.state == State::kTakesPart;
+  // Nothing of it runs, whatever has become of its host.
+  if (!takes_part && node.state != State::kStale) {
+    return Lose(now, event.node, absl::StrCat("is lost: ", event.text), out);
+  }
+  node.broke_at = now;
+  node.grace = options_.lost_host_grace;
+  if (!takes_part || attempt_.called_off) return;
+  // The others may stop at once; the next attempt waits until this node has stopped as well.
+  CallOff(now, absl::StrCat(node.Name(), " is lost: ", event.text), 1, /*failure=*/true, out);
+}
+
+void NodeGroup::On(Time now, const HostStopped& event, Effects& out) {
+  const auto found = nodes_.find(event.node);
+  // A launcher that was heard since tells by itself when its processes have ended.
+  if (found == nodes_.end() || !found->second.broke_at) return;
+  Lose(now, event.node, "has stopped, since it was cut off", out);
 }
 
 NodeGroup::Node* NodeGroup::TakingPart(NodeId id, int64_t attempt) {
@@ -348,7 +382,7 @@ void NodeGroup::On(Time now, const DeadlineReached&, Effects& out) {
   for (auto& [id, node] : nodes_) {
     // The rest stays due.
     if (out.replies.size() + lost.size() >= options_.answers_slice_max) break;
-    if (node.broke_at && now >= *node.broke_at + options_.node_grace) lost.push_back(id);
+    if (node.broke_at && now >= *node.broke_at + node.grace) lost.push_back(id);
     if (node.call && node.to_see.empty() && now >= node.called_at + options_.tell_every) {
       const bool waits = node.state == State::kReady && !attempt_.on;
       if (waits && awaited.empty()) awaited = WhatIsAwaited();

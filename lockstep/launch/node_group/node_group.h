@@ -75,6 +75,18 @@ struct CallLeft {
 // The link that it spoke over is gone.
 struct NodeBroke {
   NodeId node;
+  // For how long it may come back; absent: `Options::node_grace`. Its host is watched, and did not
+  // close the link: HostLost tells if it is more than that.
+  std::optional<absl::Duration> grace = std::nullopt;
+};
+// Its host is given up, and may still run processes of it.
+struct HostLost {
+  NodeId node;
+  std::string text;  // "host h2 has not been heard for 3.1s"
+};
+// That host runs none any more.
+struct HostStopped {
+  NodeId node;
 };
 // A process of it failed, and with it the attempt.
 struct NodeFailed {
@@ -98,8 +110,8 @@ struct NodeLeaves {
 };
 struct DeadlineReached {};
 
-using Event =
-    std::variant<Poll, CallLeft, NodeBroke, NodeFailed, NodeOver, NodeLeaves, DeadlineReached>;
+using Event = std::variant<Poll, CallLeft, NodeBroke, HostLost, HostStopped, NodeFailed, NodeOver,
+                           NodeLeaves, DeadlineReached>;
 
 // ---- What launchers are told, each in an order of its own.
 
@@ -156,6 +168,8 @@ struct Progress {
 struct Options {
   // From the end of a launcher's link until it is lost.
   absl::Duration node_grace = absl::Seconds(1);
+  // From when its host was given up until it is lost, if nobody can say that it has stopped.
+  absl::Duration lost_host_grace = absl::Seconds(30);
   // From the first node that comes back to a server that knows nothing of the run, since it was
   // started again, until those that have not are lost.
   absl::Duration return_grace = absl::Seconds(30);
@@ -181,10 +195,11 @@ struct Options {
 // for, then those that a node had before, then the order of coming. Who is too many waits in
 // readiness.
 //
-// An attempt is called off by the first failure in it, by a node that is lost or leaves, and by one
-// that comes while there is room. Failures and losses use up restarts. The next attempt begins only
-// when all nodes of the last one have said that their processes have ended, or are lost; after
-// several quick failures in a row only a while later, and after too many of the same not at all.
+// An attempt is called off by the first failure in it, by a node that is lost or leaves or whose
+// host is, and by one that comes while there is room. Failures and losses use up restarts. The next
+// attempt begins only when all nodes of the last one have said that their processes have ended, or
+// are lost; after several quick failures in a row only a while later, and after too many of the
+// same not at all.
 //
 // Invariants: a poll is answered exactly once, when `tell_every` is over at the latest; a node gets
 // each instruction until it says that it has seen it; every wait for nodes ends by `join_timeout`.
@@ -230,6 +245,7 @@ class NodeGroup {
     int64_t order = 0;              // of coming
     std::optional<int32_t> before;  // its rank in the last attempt
     std::optional<Time> broke_at;
+    absl::Duration grace;  // from then on
     std::optional<CallId> call;
     Time called_at;
     int64_t told = 0;            // instructions
@@ -261,6 +277,8 @@ class NodeGroup {
   void On(Time now, const Poll& event, Effects& out);
   void On(Time now, const CallLeft& event, Effects& out);
   void On(Time now, const NodeBroke& event, Effects& out);
+  void On(Time now, const HostLost& event, Effects& out);
+  void On(Time now, const HostStopped& event, Effects& out);
   void On(Time now, const NodeFailed& event, Effects& out);
   void On(Time now, const NodeOver& event, Effects& out);
   void On(Time now, const NodeLeaves& event, Effects& out);
