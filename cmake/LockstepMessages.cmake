@@ -2,7 +2,7 @@
 # into the build tree, and included as if it lay in the source tree. LOCKSTEP_V1_CODECS and
 # LOCKSTEP_STORE_CODECS are the sources of lockstep_wire_native and lockstep_wire_store among it.
 set(LOCKSTEP_MESSAGES_DIR ${CMAKE_BINARY_DIR}/messages)
-set(LOCKSTEP_V1_PROTOS coordination node_group data data_service data_status job link preemption process
+set(LOCKSTEP_V1_PROTOS coordination hosts node_group data data_service data_status job link preemption process
                        rendezvous status stock_call)
 set(LOCKSTEP_STORE_PROTOS data_records records torch_records)
 

@@ -25,6 +25,7 @@ PLAN, DISPATCH, CONSUMER = "lockstep/data/plan", "lockstep/data/dispatch", "lock
 ENGINE, WORKER = "lockstep/data/engine", "lockstep/data/worker"
 TRANSPORT = "lockstep/rendezvous/transport"
 NODE_GROUP = "lockstep/launch/node_group"
+HOSTS, HOSTS_NET = "lockstep/hosts", "lockstep/hosts/net"
 
 ARCHITECTURE = ROOT / "ARCHITECTURE.md"
 TABLE_BEGINS = "<!-- Made by scripts/check_layers.py --write. -->"
@@ -62,6 +63,9 @@ WHAT_IT_IS = {
     WORKER: "in a worker: its segments, what it shares with consumers on its host",
     "lockstep/rendezvous": "**rendezvous**: keys, values and steps between members, and their waits",
     TRANSPORT: "moves values between processes: shared memory, sockets",
+    HOSTS: "**hosts**: which hosts of a job live, and when one that is cut off has stopped",
+    HOSTS_NET: "how agents and the server tell each other: datagrams, proven by a secret (OpenSSL); a "
+               "thread that nothing delays",
     NODE_GROUP: "**launch and look**: which launchers begin an attempt together",
     "lockstep/launch": "starts processes and supervises them to their end",
     "lockstep/observe": "status → table, JSON, sentences (`why`); the log of events",
@@ -102,6 +106,8 @@ MAY_INCLUDE = {
     WORKER: {NATIVE, PLAN, ENGINE, RUNTIME, LINK, TLS, TRANSPORT},
     "lockstep/rendezvous": set(),
     TRANSPORT: {"lockstep/rendezvous", NATIVE, RUNTIME, LINK},
+    HOSTS: set(),
+    HOSTS_NET: {HOSTS, RUNTIME},
     NODE_GROUP: set(),
     "lockstep/launch": {NATIVE, RUNTIME, LINK},
     "lockstep/observe": {"lockstep/coord", NATIVE},
@@ -109,9 +115,9 @@ MAY_INCLUDE = {
                         "lockstep/preempt", TRANSPORT},
     "lockstep/server": {"lockstep/coord", TORCH, TORCH + "/wire", TORCH + "/listener", DISPATCH, PLAN,
                         NATIVE, STORE, JOURNAL, RUNTIME, LINK, TLS, AUTH, "lockstep/observe",
-                        "lockstep/stock/grpc", CONFIG, "lockstep/preempt", NODE_GROUP},
+                        "lockstep/stock/grpc", CONFIG, "lockstep/preempt", NODE_GROUP, HOSTS, HOSTS_NET},
     "lockstep/agent": {NATIVE, CONFIG, RUNTIME, TLS, "lockstep/client", "lockstep/stock/grpc",
-                       TORCH, TORCH + "/listener", "lockstep/server"},
+                       TORCH, TORCH + "/listener", "lockstep/server", HOSTS, HOSTS_NET},
     "lockstep/cli": {NATIVE, CONFIG, WORKER, ENGINE, RUNTIME, LINK, TLS, AUTH, "lockstep/client",
                      "lockstep/observe", "lockstep/preempt", "lockstep/launch", "lockstep/agent"},
     "lockstep/sim": {"lockstep/coord", DISPATCH, CONSUMER, "lockstep/rendezvous", "lockstep/client",
@@ -126,7 +132,7 @@ TESTS_MAY_INCLUDE = {DISPATCH: {CONSUMER}, TLS: {LINK, NATIVE}, TRANSPORT: {TLS}
 
 # Decide only: no thread, clock, file, randomness, environment, wire format or socket.
 PURE = {"lockstep/base", "lockstep/coord", TORCH, PLAN, DISPATCH, CONSUMER, "lockstep/rendezvous",
-        NODE_GROUP}
+        NODE_GROUP, HOSTS}
 # Says why before it ends the process; is for shells, who have nothing below them but base.
 PURE_EXEMPT = {"lockstep/base/check.h", "lockstep/base/mutex.h"}
 # Elsewhere a header may say of itself that it is pure by the word `Pure.` in its head comment; then
@@ -181,7 +187,8 @@ MAY_PROTOZERO = {NATIVE}
 # TLS: in a library of its own, so that programs of users do without.
 OPENSSL = r'#include\s*["<](openssl/|asio/ssl)'
 MAY_OPENSSL = {"lockstep/preempt/tls_exchange.cc", "lockstep/platform/tls/openssl.h",
-               "lockstep/platform/tls/certificates.cc", "lockstep/platform/auth/token_keys.cc"}
+               "lockstep/platform/tls/certificates.cc", "lockstep/platform/auth/token_keys.cc",
+               "lockstep/hosts/net/seal.cc"}
 # Of all Boost only what reads HTTP, with settings of its own that two files must not disagree about.
 BOOST = r'#include\s*["<]boost/'
 MAY_BOOST = {"lockstep/preempt/http_wire.cc"}

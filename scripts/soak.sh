@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # The longer counts, too long for every change: 2,000 seeds of the simulation against the clock, the
-# same under the sanitizers, 10,000 parked calls again and again, the tests that kill and stop stock
-# processes several times over, a job on two hosts whose server is killed a hundred times, members
-# of a rendezvous killed under load a thousand times, workers, consumers and dispatchers of the data
-# service killed while epochs are read, 10,000 seeds of it simulated, nearly valid requests to a
-# server that is killed in between, stock processes stopped and cut off for half a minute and idle
-# for longer, other versions of JAX, `pip install .`, and the demo run by the wheel where Debian's
-# libraries are not.
+# same under the sanitizers, hosts that are cut off, slow and stopped, 10,000 parked calls again and
+# again, the tests that kill and stop stock processes several times over, a job on two hosts whose
+# server is killed a hundred times, members of a rendezvous killed under load a thousand times,
+# workers, consumers and dispatchers of the data service killed while epochs are read, 10,000 seeds
+# of it simulated, nearly valid requests to a server that is killed in between, stock processes
+# stopped and cut off for half a minute and idle for longer, other versions of JAX, `pip install .`,
+# and the demo run by the wheel where Debian's libraries are not.
 #
 #   scripts/soak.sh [SEEDS]     default 2000; give more for a night
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
@@ -69,6 +69,16 @@ lose_members() {
 outlive_servers() {
   LOCKSTEP_TEST_SERVER_KILLS=100 "$setup_root/build/peers/jax/bin/python" -m pytest -q -x \
     -p no:cacheprovider "$setup_root/tests/cluster/test_agents.py"
+}
+
+be_slow() {
+  LOCKSTEP_TEST_LOAD_S=300 "$setup_root/build/peers/jax/bin/python" -m pytest -q -x \
+    -p no:cacheprovider "$setup_root/tests/e2e/test_hosts.py" -k slow
+}
+
+simulate_hosts() {
+  LOCKSTEP_HOST_SEEDS=$((10 * SEEDS)) "$setup_root/build/release/tests/hosts_simulation_test" \
+    --gtest_filter=*WhoIsCalled*
 }
 
 look_for_a_minute() {
@@ -170,6 +180,8 @@ soak "lost and stopped stock processes, $REPEATS times" lose_members
 soak "stock processes stopped, cut off, and idle for 160 s" wait_half_a_minute
 soak "stock JAX ${SETUP_JAX_VERSIONS[*]}" try_other_jax
 soak "a job on two hosts, its server killed 100 times" outlive_servers
+soak "hosts, $((10 * SEEDS)) seeds: who is called stopped has stopped" simulate_hosts
+soak "hosts under load and stopped at random for five minutes" be_slow
 soak "stock processes that wait in C for a minute, looked at" look_for_a_minute
 soak "every byte of a state directory flipped and cut" damage_the_state
 soak "pip install . into a fresh environment" install_by_pip

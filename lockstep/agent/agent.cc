@@ -6,11 +6,14 @@
 #include "absl/strings/str_cat.h"
 #include "lockstep/agent/call_names.h"
 #include "lockstep/agent/heartbeat_answers.h"
+#include "lockstep/agent/pulse.h"
 #include "lockstep/agent/torch_agent.h"
 #include "lockstep/base/mutex.h"
 #include "lockstep/client/engine.h"
 #include "lockstep/client/typed.h"
+#include "lockstep/hosts/net/steady_thread.h"
 #include "lockstep/platform/runtime/dial.h"
+#include "lockstep/platform/runtime/host.h"
 #include "lockstep/platform/runtime/loopback.h"
 #include "lockstep/stock/grpc/agent_listener.h"
 #include "lockstep/wire/native/codec.h"
@@ -78,6 +81,7 @@ class Agent::Impl {
             std::move(events.complain)),
         loop_(loop),
         lost_(std::move(events.lost)),
+        cut_off_(std::move(events.cut_off)),
         server_news_(std::move(events.server_news)) {}
 
   absl::Status Open(const AgentOptions& options) {
@@ -104,6 +108,16 @@ class Agent::Impl {
         loop_, engine_, TorchAgent::Options{.attempt = 0, .allowed = options.allowed},
         server_news_);
     if (absl::Status status = torch_->Listen(options.torch_listen); !status.ok()) return status;
+    hosts::KeepInMemory();
+    auto pulse = Pulse::Start(engine_,
+                              {.coordinator = options.coordinator,
+                               .host = runtime::HostName(),
+                               .version = LOCKSTEP_VERSION,
+                               .policy = options.on_partition,
+                               .node = options.node},
+                              {.cut_off = cut_off_, .say = server_news_});
+    if (!pulse.ok()) return pulse.status();
+    pulse_ = *std::move(pulse);
     listener_.Start();
     torch_->Start();
     return absl::OkStatus();
@@ -112,7 +126,9 @@ class Agent::Impl {
   // Nothing more begins; what is open is completed by the session's end, which gRPC waits for.
   void Close() {
     torch_.reset();
+    if (pulse_ != nullptr) pulse_->Stop();
     if (engine_ != nullptr) engine_->Close();
+    pulse_.reset();
     listener_.Shutdown();
   }
 
@@ -176,9 +192,11 @@ class Agent::Impl {
   Mutex mutex_;
   HeartbeatAnswers heartbeats_ ABSL_GUARDED_BY(mutex_);
   net::AgentListener listener_;
-  std::unique_ptr<TorchAgent> torch_;  // null: not open
+  std::unique_ptr<TorchAgent> torch_;  // null: not open, as the next
+  std::unique_ptr<Pulse> pulse_;
   runtime::Loop& loop_;
   const std::function<void(absl::Status)> lost_;
+  const std::function<void(const std::string&)> cut_off_;
   const std::function<void(std::string)> server_news_;
 };
 

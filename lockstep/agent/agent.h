@@ -2,6 +2,7 @@
 // passes their calls on in a session of its own, which outlives links and servers.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -9,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "lockstep/hosts/contact.h"
 #include "lockstep/platform/runtime/address.h"
 #include "lockstep/platform/runtime/complaints.h"
 #include "lockstep/platform/runtime/loop.h"
@@ -25,6 +27,10 @@ struct AgentOptions {
   runtime::AllowedPeers allowed = {};
   // How long calls wait for a server that is away: `agent_patience`.
   absl::Duration patience = absl::Minutes(10);
+  // What it does with its processes when the host is cut off.
+  hosts::OnPartition on_partition = hosts::OnPartition::kStop;
+  // The launcher that started it, as that calls itself to the server; 0: none did.
+  uint64_t node = 0;
   // How long `Start` waits for the server.
   absl::Duration start_timeout = absl::Seconds(20);
 };
@@ -32,7 +38,7 @@ struct AgentOptions {
 // Terminates the protocol of stock clients and decides nothing else: each call is a numbered
 // request of one session, retried after a broken link, whose effect happens once. Cancelled calls
 // are reported at once. While the server is unreachable, calls wait and heartbeats are answered
-// here (HeartbeatAnswers).
+// here (HeartbeatAnswers). It tells the server and other agents that this host lives (Pulse).
 //
 // Threads: made and destroyed while the loop does not run; calls come on gRPC's. Ownership: `loop`
 // outlives it. Bounds: those of net::AgentListener and of a client session
@@ -43,6 +49,9 @@ class Agent {
     // Once, from any thread: the server was away for the whole patience, or has forgotten the
     // session. Every call fails from then on.
     std::function<void(absl::Status why)> lost;
+    // Once, from a thread that must not be held up: the host is cut off, and all processes that
+    // call the agent have to end at once.
+    std::function<void(const std::string& why)> cut_off;
     // For the log, from any thread.
     std::function<void(std::string)> server_news;  // it is out of reach, or is back
     runtime::Complain complain;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "CLI/CLI.hpp"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
 namespace lockstep::agent {
@@ -43,6 +44,11 @@ absl::Status Read(DeclaredAgent& given, ParsedCommand& command) {
   auto allowed = runtime::ParseAllowedPeers(given.allow_uids);
   if (!allowed.ok()) return Named("--allow-uid", allowed.status());
   options.allowed = *std::move(allowed);
+  if (!absl::SimpleAtoi(given.node, &options.node)) {
+    return absl::InvalidArgumentError("--node: not a whole number");
+  }
+  options.on_partition =
+      given.on_partition == "wait" ? hosts::OnPartition::kWait : hosts::OnPartition::kStop;
   command.ready_file = given.ready_file;
   return absl::OkStatus();
 }
@@ -75,6 +81,14 @@ DeclaredAgent::DeclaredAgent() : table("agent", "LOCKSTEP_AGENT_") {
                 "Keep calls waiting for this long while the server is unreachable. Then fail all "
                 "calls and exit.")
       .Common();
+  table
+      .Choice("on-partition", &on_partition, {"stop", "wait"},
+              "When the host is cut off from the server and most other hosts: stop its processes "
+              "within the server's --host-timeout, so that they can be started elsewhere; or keep "
+              "them running, and the server waits for the host.")
+      .Common();
+  table.Text("node", &node, "NUMBER",
+             "The number under which the launcher of this agent is known to the server (0: none).");
   table.Duration("start-timeout", &options.start_timeout,
                  "On start, wait this long for the server.");
   table.List("allow-uid", &allow_uids, "USER",

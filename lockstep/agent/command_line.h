@@ -21,6 +21,8 @@ struct DeclaredAgent {
   std::string torch_listen = "127.0.0.1:0";
   std::vector<std::string> allow_uids;
   std::string ready_file;
+  std::string on_partition = "stop";
+  std::string node = "0";
   AgentOptions options;
   config::OptionTable table;
 };

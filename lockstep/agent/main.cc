@@ -1,7 +1,9 @@
-// `lockstep-agent`, which `lockstep agent` and `lockstep run` execute. Exit codes: 0 told to end, 1
-// no server or no address, 2 wrong options, 3 the server was lost.
+// `lockstep-agent`, which `lockstep agent` and `lockstep run` execute. Exit codes: exit_code.h.
+#include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <climits>
 #include <csignal>
 #include <cstdio>
 #include <memory>
@@ -13,6 +15,7 @@
 #include "grpc/support/log.h"
 #include "lockstep/agent/agent.h"
 #include "lockstep/agent/command_line.h"
+#include "lockstep/agent/exit_code.h"
 #include "lockstep/platform/runtime/loop.h"
 #include "lockstep/platform/runtime/open_files.h"
 #include "lockstep/platform/runtime/standard_files.h"
@@ -23,10 +26,16 @@
 
 namespace {
 
-constexpr int kFailed = 1;
-constexpr int kServerLost = 3;
-
 void Say(const std::string& text) { std::fprintf(stderr, "lockstep-agent: %s\n", text.c_str()); }
+
+// Whoever reads the log may have stopped, or be on the other side of the network that is cut.
+void SayUnlessItBlocks(const std::string& why) {
+  pollfd waits{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
+  if (::poll(&waits, 1, 0) != 1) return;
+  const std::string line =
+      absl::StrCat("lockstep-agent: ", why, "; the processes of this host have to end\n");
+  static_cast<void>(::write(STDERR_FILENO, line.data(), std::min<size_t>(line.size(), PIPE_BUF)));
+}
 
 int Serve(const lockstep::agent::ParsedCommand& command) {
   using namespace lockstep;
@@ -37,9 +46,15 @@ int Serve(const lockstep::agent::ParsedCommand& command) {
                                         [&](const absl::Status& why) {
                                           Say(std::string(why.message()));
                                           loop.Post([&] {
-                                            exit_code = kServerLost;
+                                            exit_code = agent::kExitServerLost;
                                             loop.Stop();
                                           });
+                                        },
+                                    .cut_off =
+                                        [](const std::string& why) {
+                                          SayUnlessItBlocks(why);
+                                          // Whatever else it does may take its time.
+                                          ::_exit(agent::kExitCutOff);
                                         },
                                     .server_news = Say,
                                     .complain = Say});
@@ -55,7 +70,7 @@ int Serve(const lockstep::agent::ParsedCommand& command) {
   }
   if (!status.ok()) {
     Say(std::string(status.message()));
-    return kFailed;
+    return agent::kExitFailed;
   }
   std::printf(
       "lockstep-agent: stock clients of job '%s' call %s, PyTorch's %s (MASTER_ADDR, "

@@ -48,6 +48,7 @@ inline Ran RunWith(const std::map<std::string, std::string>& variables,
     AddStatus(app, invocation);
     AddWhy(app, invocation);
     AddMembers(app, invocation);
+    AddHosts(app, invocation);
     AddBarriers(app, invocation);
     AddKv(app, invocation);
     AddJobs(app, invocation);

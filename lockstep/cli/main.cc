@@ -39,6 +39,7 @@ int main(int argc, char** argv) {
   cli::AddBundle(app, invocation);
   cli::AddStacks(app, invocation);
   cli::AddMembers(app, invocation);
+  cli::AddHosts(app, invocation);
   cli::AddBarriers(app, invocation);
   cli::AddRendezvous(app, invocation);
   cli::AddData(app, invocation);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lockstep/agent/exit_code.h"
 #include "lockstep/base/check.h"
 
 namespace lockstep::cli {
@@ -15,7 +16,8 @@ void OwnPrograms::StartServer(const launch::PrivateServerOptions& options, Ready
 }
 
 void OwnPrograms::StartAgent(launch::PrivateServerOptions options, const launch::JobAddress& server,
-                             Ready ready) {
+                             bool fences, Ready ready) {
+  fences_ = fences;
   options.job = server.job;
   std::vector<std::string>& arguments = options.command.arguments;
   arguments.insert(arguments.end(), {"--coordinator", server.link, "--job", server.job});
@@ -33,7 +35,11 @@ void OwnPrograms::Start(const launch::PrivateServerOptions& options, const char*
   launch::PrivateServer::Callbacks callbacks;
   callbacks.ready = std::move(ready);
   callbacks.ended = [this, what](launch::ExitStatus ending) {
-    callbacks_.ended({ending, what}, program_->LastWords());
+    callbacks_.ended(
+        {.ending = ending,
+         .what = what,
+         .cut_off = !is_server_ && (fences_ || ending.exit_code == agent::kExitCutOff)},
+        program_->LastWords());
   };
   if (options.show_log) callbacks.log = callbacks_.log;
   program_ =

@@ -34,9 +34,10 @@ class OwnPrograms {
       : loop_(loop), guardian_(guardian), callbacks_(std::move(callbacks)) {}
 
   void StartServer(const launch::PrivateServerOptions& options, Ready ready);
-  // `server`: the one that the agent passes calls on to.
+  // `server`: the one that the agent passes calls on to. `fences`: others may take the place of the
+  // processes here when it has ended, however it did.
   void StartAgent(launch::PrivateServerOptions options, const launch::JobAddress& server,
-                  Ready ready);
+                  bool fences, Ready ready);
 
   // Calls `done` when what was started has ended; at once when nothing was.
   void Stop(std::function<void()> done);
@@ -53,6 +54,7 @@ class OwnPrograms {
   const Callbacks callbacks_;
   std::unique_ptr<launch::PrivateServer> program_;
   bool is_server_ = false;
+  bool fences_ = false;
 };
 
 }  // namespace lockstep::cli

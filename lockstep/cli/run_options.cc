@@ -288,6 +288,10 @@ void DeclaredRun::DeclareServer() {
               "instead of the server, so they survive a server restart (docs/agents.md). Requires "
               "--coordinator.")
       .Common();
+  table.Choice("on-partition", &options.on_partition, {"stop", "wait"},
+               "With --agent, when this host is cut off from the server and most other hosts: stop "
+               "the processes at once, so that they can be started elsewhere; or keep them running "
+               "until the network is back, and the server waits for this host.");
   config::Option& role =
       table.Text("role", &options.role, "NAME", "Name the processes ROLE/0, ROLE/1, and so on.");
   role.set = [this](const Texts& texts) -> absl::Status {

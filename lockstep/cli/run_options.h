@@ -45,6 +45,7 @@ struct RunOptions {
   bool encrypt_data = false;  // of members, what goes over the network between them
   bool show_server_log = false;
   bool agent = false;
+  std::string on_partition = "stop";  // as the agent has it
   bool no_stacks = false;
   std::vector<std::string> server_arguments;  // for the server that is started
   bool is_module = false;                     // the command is a Python module

@@ -251,15 +251,19 @@ absl::Status PlanOwnServer(const RunOptions& options, const launch::Environment&
   return absl::OkStatus();
 }
 
-absl::Status PlanAgent(const launch::Environment& environment, Plan& plan) {
+absl::Status PlanAgent(const RunOptions& options, const launch::Environment& environment,
+                       Plan& plan) {
   const absl::StatusOr<std::string> program = launch::FindAgent();
   if (!program.ok()) return program.status();
   plan.agent = {.name = "lockstep-agent",
                 .label = "agent",
-                .command = {.path = *program, .arguments = {*program}},
+                .command = {.path = *program,
+                            .arguments = {*program, "--on-partition", options.on_partition,
+                                          "--node", absl::StrCat(plan.node_id)}},
                 .environment = environment,
                 .run_id = plan.launcher.environment.run_id,
                 .show_log = true};
+  plan.agent_fences = options.on_partition == "stop";
   // As the agent itself reads it.
   const std::string patience = ValueOf(environment, "LOCKSTEP_AGENT_PATIENCE");
   if (patience.empty()) return absl::OkStatus();
@@ -358,7 +362,7 @@ absl::StatusOr<Plan> MakePlan(const RunOptions& options, int& failure) {
                                   : PlanForServer(options, plan, failure);
   if (!status.ok()) return status;
   if (options.agent) {
-    if (absl::Status agent = PlanAgent(environment, plan); !agent.ok()) return agent;
+    if (absl::Status agent = PlanAgent(options, environment, plan); !agent.ok()) return agent;
   }
   const int32_t size = launcher.supervisor.size;
   launcher.environment.placement = {.size = size, .local_size = size};

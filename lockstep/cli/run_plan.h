@@ -22,6 +22,7 @@ struct Plan {
   std::unique_ptr<RunNotices> notices;
   std::optional<launch::PrivateServerOptions> server;
   std::optional<launch::PrivateServerOptions> agent;  // its command lacks the server's address
+  bool agent_fences = true;                           // --on-partition stop
   absl::Duration agent_patience = absl::Minutes(10);  // of its part for torch
   launch::Nodes nodes;
   launch::Detected detected;

@@ -310,9 +310,10 @@ void Session::StartProcesses(absl::StatusOr<launch::JobAddress> address) {
       agent::TorchAgents::Options{
           .coordinator = *coordinator, .job = known.job, .patience = plan_.agent_patience},
       [this](const std::string& sentence) { Say(sentence); });
-  programs_.StartAgent(*plan_.agent, known, [this](absl::StatusOr<launch::JobAddress> by_agent) {
-    if (!exit_code_) Start(std::move(by_agent));
-  });
+  programs_.StartAgent(*plan_.agent, known, /*fences=*/!plan_.nodes.alone() && plan_.agent_fences,
+                       [this](absl::StatusOr<launch::JobAddress> by_agent) {
+                         if (!exit_code_) Start(std::move(by_agent));
+                       });
 }
 
 void Session::Start(absl::StatusOr<launch::JobAddress> reached) {

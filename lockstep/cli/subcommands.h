@@ -18,6 +18,7 @@ void AddWhy(CLI::App& app, Invocation& invocation);
 void AddBundle(CLI::App& app, Invocation& invocation);
 void AddStacks(CLI::App& app, Invocation& invocation);
 void AddMembers(CLI::App& app, Invocation& invocation);
+void AddHosts(CLI::App& app, Invocation& invocation);
 void AddBarriers(CLI::App& app, Invocation& invocation);
 void AddRendezvous(CLI::App& app, Invocation& invocation);
 void AddData(CLI::App& app, Invocation& invocation);

@@ -21,6 +21,8 @@ namespace {
 using namespace wire::native;  // NOLINT: the messages are what this file is about
 
 constexpr size_t kValueBytesShown = 60;
+// A host that was not heard for so long: several datagrams in a row are missing.
+constexpr int64_t kSilent = 1'500'000;
 
 // `why`: of its state, clean.
 std::string WithDoing(const JobStatus& job, const MemberStatus& member, const std::string& why) {
@@ -90,6 +92,38 @@ std::string MembersJson(const JobStatus& job) {
                {"attempt", job.attempt},
                {"members", ToJson(job.members)},
                {"preemption", ToJson(job.preemption)}});
+}
+
+std::string HostsTable(const JobStatus& job) {
+  if (job.hosts.empty()) {
+    return absl::StrFormat("job %s: no host has an agent (lockstep run --agent, lockstep agent)\n",
+                           CleanText(job.job));
+  }
+  Grid grid("");
+  grid.Add({"HOST", "STATE", "PROCESSES", "HEARD", "ROUND TRIP", "AGENT", "ADDRESS"});
+  for (const HostStatus& host : job.hosts) {
+    const char* const state = host.lost                      ? "lost"
+                              : !host.heard_ago_us           ? "not heard yet"
+                              : *host.heard_ago_us > kSilent ? "silent"
+                              : host.waits                   ? "heard, waits"
+                                                             : "heard";
+    grid.Add({CleanText(host.name), state, absl::StrCat(host.members), HeardText(host.heard_ago_us),
+              host.round_trip_us > 0 ? DurationText(host.round_trip_us) : "",
+              CleanText(host.version), host.address});
+  }
+  std::string text = absl::StrFormat("job %s  attempt %d  %d hosts with an agent\n",
+                                     CleanText(job.job), job.attempt, job.hosts_total) +
+                     grid.Text();
+  const auto more = job.hosts_total - static_cast<int64_t>(job.hosts.size());
+  if (more > 0) absl::StrAppendFormat(&text, "+%d more, which were heard last\n", more);
+  return text;
+}
+
+std::string HostsJson(const JobStatus& job) {
+  return Dump({{"job", job.job},
+               {"attempt", job.attempt},
+               {"hosts_total", job.hosts_total},
+               {"hosts", ToJson(job.hosts)}});
 }
 
 std::string BarriersTable(const JobStatus& job) {

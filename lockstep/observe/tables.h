@@ -1,5 +1,5 @@
-// The tables of `lockstep members`, `barriers`, `jobs`, `events` and `kv`. Pure. Each text ends
-// with a new line; whatever clients wrote comes without control characters.
+// The tables of `lockstep members`, `hosts`, `barriers`, `jobs`, `events` and `kv`. Pure. Each text
+// ends with a new line; whatever clients wrote comes without control characters.
 #pragma once
 
 #include <string>
@@ -15,6 +15,11 @@ namespace lockstep::observe {
 std::string MembersTable(const wire::native::JobStatus& job);
 // {"job", "attempt", "members": [...], "preemption": {...}}
 std::string MembersJson(const wire::native::JobStatus& job);
+
+// One row a host that has an agent: the lost and silent ones first.
+std::string HostsTable(const wire::native::JobStatus& job);
+// {"job", "attempt", "hosts_total", "hosts": [...]}
+std::string HostsJson(const wire::native::JobStatus& job);
 
 // Each open barrier: since when, who is there, who is missing and what each of those does instead.
 std::string BarriersTable(const wire::native::JobStatus& job);

@@ -21,6 +21,8 @@ namespace {
 // program says otherwise, and is not on the wire.
 constexpr absl::Duration kStockHeartbeatTimeout = absl::Seconds(100);
 
+constexpr absl::Duration kHostTimeoutMin = absl::Seconds(1);
+
 std::string Text(const absl::Status& status) { return std::string(status.message()); }
 
 bool ReadSize(absl::string_view text, int32_t& size) {
@@ -230,6 +232,11 @@ absl::Status Read(const DeclaredOptions& declared, const config::OptionTable::Va
   options.listener.connections.allowed = options.allowed;
   // One limit of connections for all kinds of foreign clients.
   options.stores.listener.connections = options.listener.connections;
+  if (options.hosts.timeout < kHostTimeoutMin) {
+    return absl::InvalidArgumentError(absl::StrCat("--host-timeout must be at least ",
+                                                   absl::FormatDuration(kHostTimeoutMin),
+                                                   ": hosts that are only slow would be given up"));
+  }
   const absl::Duration heartbeat_timeout = options.coordinator.heartbeat_timeout;
   if (heartbeat_timeout < kStockHeartbeatTimeout) {
     parsed.warnings.push_back(absl::StrFormat(

@@ -101,9 +101,33 @@ const NativeListener::Speaker* NativeListener::SpeakerOf(const link::Request& re
 void NativeListener::TakeStock(const link::Request& request, link::Responder responder) {
   const Speaker* const speaker = SpeakerOf(request, responder);
   if (speaker == nullptr) return;
-  request.kind == KindOf<TorchCommand>::kKind
-      ? TakeTorchCommand(request, *speaker, std::move(responder))
-      : TakeStockCall(request, *speaker, std::move(responder));
+  switch (request.kind) {
+    case KindOf<wire::native::JoinHosts>::kKind:
+      return TakeJoinHosts(request, *speaker, std::move(responder));
+    case KindOf<TorchCommand>::kKind:
+      return TakeTorchCommand(request, *speaker, std::move(responder));
+    default:
+      return TakeStockCall(request, *speaker, std::move(responder));
+  }
+}
+
+void NativeListener::TakeJoinHosts(const link::Request& request, const Speaker& speaker,
+                                   link::Responder responder) {
+  const auto asked = wire::native::Decode<wire::native::JoinHosts>(request.payload);
+  if (!asked.ok()) return responder.Fail(WithReason(asked.status(), "invalid_argument"));
+  if (join_hosts_ == nullptr) return responder.Fail(NoStockClients());
+  const auto reply = join_hosts_(*speaker.job, speaker.session, request.link, *asked);
+  if (!reply.ok()) return responder.Fail(reply.status());
+  responder.Answer(wire::native::Encode(*reply));
+}
+
+void NativeListener::Ended(const NativeJob& job, SessionId agent, const absl::Status& why) {
+  const auto found = sessions_.find({&job, agent});
+  if (found == sessions_.end()) return;
+  const link::LinkId link = found->second;
+  // As a link that breaks: who called over it is told of by its job.
+  Part(link, /*silent=*/true);
+  close_link_(link, why);
 }
 
 void NativeListener::TakeTorchCommand(const link::Request& request, const Speaker& speaker,

@@ -21,6 +21,7 @@
 #include "lockstep/platform/link/server.h"
 #include "lockstep/wire/native/coordination_messages.h"
 #include "lockstep/wire/native/from_answer.h"
+#include "lockstep/wire/native/hosts_messages.h"
 #include "lockstep/wire/native/stock_call_messages.h"
 
 namespace lockstep::server {
@@ -83,9 +84,15 @@ class NativeListener {
   using OpenJob = std::function<absl::StatusOr<NativeJob*>(const wire::native::OpenSession&,
                                                            const link::Rights&)>;
   using CloseLink = std::function<void(link::LinkId, absl::Status why)>;
+  // Answers an agent, whose session and link these are.
+  using JoinHosts = std::function<absl::StatusOr<wire::native::JoinHostsReply>(
+      const NativeJob&, SessionId agent, link::LinkId, const wire::native::JoinHosts&)>;
 
-  NativeListener(OpenJob open_job, CloseLink close_link)
-      : open_job_(std::move(open_job)), close_link_(std::move(close_link)) {}
+  // `join_hosts`: null where no hosts are watched.
+  NativeListener(OpenJob open_job, CloseLink close_link, JoinHosts join_hosts = nullptr)
+      : open_job_(std::move(open_job)),
+        close_link_(std::move(close_link)),
+        join_hosts_(std::move(join_hosts)) {}
 
   // Call ids of native clients are not those of other listeners.
   static bool IsNative(CallId call) { return (call.value() & kNativeBit) != 0; }
@@ -101,6 +108,8 @@ class NativeListener {
   void Answered(link::LinkId link, uint64_t through);
   // Not `by_peer`: the session is silent, which is no proof of a death.
   void Ended(link::LinkId link, bool by_peer);
+  // The host of that agent is given up: its link is closed, if it has one.
+  void Ended(const NativeJob& job, SessionId agent, const absl::Status& why);
 
   // Replies to calls that have gone are dropped, as are those of other listeners.
   void Answer(const std::vector<coord::Reply>& replies);
@@ -141,6 +150,8 @@ class NativeListener {
   void Open(const link::Request& request, link::Responder responder);
   void TakeStockCall(const link::Request& request, const Speaker& speaker,
                      link::Responder responder);
+  void TakeJoinHosts(const link::Request& request, const Speaker& speaker,
+                     link::Responder responder);
   void TakeTorchCommand(const link::Request& request, const Speaker& speaker,
                         link::Responder responder);
   // Hands the event to the job, with the call that waits for its answer.
@@ -160,6 +171,7 @@ class NativeListener {
 
   const OpenJob open_job_;
   const CloseLink close_link_;
+  const JoinHosts join_hosts_;
   uint64_t last_call_ = 0;
   absl::flat_hash_map<link::LinkId, Speaker> speakers_;
   absl::flat_hash_map<SessionKey, link::LinkId> sessions_;

@@ -165,7 +165,7 @@ absl::StatusOr<int64_t> NodeGroupHost::JobAttempt(const One* one,
   const bool begins = one == nullptr || one->group.progress().over;
   const int64_t known = one != nullptr ? one->group.progress().attempt : 0;
   if (!begins && message.attempt <= known) return 0;
-  const auto last = last_attempt_(message.job);
+  const auto last = callbacks_.last_attempt(message.job);
   if (!last.ok()) return last;
   // Who has not fetched the end of the run before tells of that run's attempts.
   const int64_t current = begins ? *last : std::max(*last, known);
@@ -239,9 +239,9 @@ void NodeGroupHost::Handle(One& one, const node_group::Event& event) {
   one.timer.Arm(one.group.NextDeadline(),
                 [this, &one] { Handle(one, node_group::DeadlineReached{}); });
   CountMemory(one);
-  if (effects.begins) began_(one.job, {.size = *effects.begins});
+  if (effects.begins) callbacks_.began(one.job, {.size = *effects.begins});
   for (node_group::Reply& reply : effects.replies) Answer(std::move(reply));
-  for (const std::string& sentence : effects.sentences) tell_(one.job, sentence);
+  for (const std::string& sentence : effects.sentences) callbacks_.tell(one.job, sentence);
   FreeIfEmpty(one);
 }
 
@@ -274,7 +274,7 @@ void NodeGroupHost::Cancelled(link::LinkId link, uint64_t id) {
   Handle(*node.mapped().one, node_group::CallLeft{call});
 }
 
-void NodeGroupHost::Ended(link::LinkId link) {
+void NodeGroupHost::Ended(link::LinkId link, bool by_peer) {
   auto node = speakers_.extract(link);
   if (node.empty() || node.mapped().one == nullptr) return;
   const Speaker& speaker = node.mapped();
@@ -290,7 +290,16 @@ void NodeGroupHost::Ended(link::LinkId link) {
   one.speakers.erase(links);
   SetCost(one, speaker.node, 0);
   one.costs.erase(speaker.node);
-  Handle(one, node_group::NodeBroke{speaker.node});
+  const auto grace = by_peer ? std::nullopt : callbacks_.grace(one.job, speaker.node);
+  Handle(one, node_group::NodeBroke{.node = speaker.node, .grace = grace});
+}
+
+void NodeGroupHost::HostLost(const std::string& job, node_group::NodeId node, std::string text) {
+  if (One* const one = Find(job)) Handle(*one, node_group::HostLost{node, std::move(text)});
+}
+
+void NodeGroupHost::HostStopped(const std::string& job, node_group::NodeId node) {
+  if (One* const one = Find(job)) Handle(*one, node_group::HostStopped{node});
 }
 
 void NodeGroupHost::FreeIfEmpty(const One& one) {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
@@ -31,28 +32,34 @@ inline constexpr size_t kNodeGroupsMax = 1000;
 // somebody is; a group that all have left is forgotten. The account of memory, in which they are.
 class NodeGroupHost {
  public:
-  // Where sentences for operators go: of which job.
-  using Tell = std::function<void(const std::string& job, std::string text)>;
-  // The number of the job's last attempt that somebody came into; NOT_FOUND: there is no such job.
-  using LastAttempt = std::function<absl::StatusOr<int64_t>(const std::string& job)>;
-  // What the job has to know, before the launchers do.
-  using Began = std::function<void(const std::string& job, const coord::RunBegan& fact)>;
+  struct Callbacks {
+    // The number of the job's last attempt that somebody came into; NOT_FOUND: there is no such
+    // job.
+    std::function<absl::StatusOr<int64_t>(const std::string& job)> last_attempt;
+    // What the job has to know, before the launchers do.
+    std::function<void(const std::string& job, const coord::RunBegan& fact)> began;
+    // Where sentences for operators go: of which job.
+    std::function<void(const std::string& job, std::string text)> tell;
+    // For how long a node may come back whose link broke; absent: as long as others.
+    std::function<std::optional<absl::Duration>(const std::string& job, node_group::NodeId node)>
+        grace;
+  };
 
   // What they hold is in `memory`, which outlives it.
-  NodeGroupHost(runtime::Loop& loop, runtime::MemoryAccount& memory, LastAttempt last_attempt,
-                Began began, Tell tell)
-      : loop_(loop),
-        memory_(memory),
-        last_attempt_(std::move(last_attempt)),
-        began_(std::move(began)),
-        tell_(std::move(tell)) {}
+  NodeGroupHost(runtime::Loop& loop, runtime::MemoryAccount& memory, Callbacks callbacks)
+      : loop_(loop), memory_(memory), callbacks_(std::move(callbacks)) {}
 
   // Requests of wire::native::Route::kLaunchers.
   void Take(const link::Request& request, link::Responder responder);
   // The poll gets CANCELLED (cancelled), unless it was answered.
   void Cancelled(link::LinkId link, uint64_t id);
-  // The node has gone unless it polls again in time, over whatever link.
-  void Ended(link::LinkId link);
+  // The node has gone unless it polls again in time, over whatever link. Not `by_peer`: it may only
+  // be cut off.
+  void Ended(link::LinkId link, bool by_peer);
+  // The host of this node is given up, and later is known to have stopped. Ignored where the node
+  // is not known.
+  void HostLost(const std::string& job, node_group::NodeId node, std::string text);
+  void HostStopped(const std::string& job, node_group::NodeId node);
   // Whoever waits in its group is told `why`, and the group is forgotten.
   void JobDeleted(const std::string& job, const absl::Status& why);
 
@@ -108,9 +115,7 @@ class NodeGroupHost {
 
   runtime::Loop& loop_;
   runtime::MemoryAccount& memory_;
-  const LastAttempt last_attempt_;
-  const Began began_;
-  const Tell tell_;
+  const Callbacks callbacks_;
   uint64_t last_call_ = 0;
   bool stopped_ = false;
   std::map<std::string, std::unique_ptr<One>>

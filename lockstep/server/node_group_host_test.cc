@@ -157,10 +157,12 @@ class NodeGroupHostAloneTest : public ::testing::Test {
   const std::shared_ptr<Answers> answers_ = std::make_shared<Answers>();
   int64_t last_attempt_ = 0;
   NodeGroupHost groups_{
-      loop_, memory_,
-      [this](const std::string&) -> absl::StatusOr<int64_t> { return last_attempt_; },
-      [](const std::string&, const coord::RunBegan&) {},
-      [](const std::string&, const std::string&) {}};
+      loop_,
+      memory_,
+      {.last_attempt = [this](const std::string&) { return last_attempt_; },
+       .began = [](const std::string&, const coord::RunBegan&) {},
+       .tell = [](const std::string&, const std::string&) {},
+       .grace = [](const std::string&, node_group::NodeId) { return std::nullopt; }}};
   uint64_t last_ = 0;
   PollNodeGroup poll_;
 };

@@ -188,6 +188,12 @@ void DeclareTimes(DeclaredOptions& declared) {
                  "After a restart of the server, wait this long for members to reconnect before "
                  "declaring them lost.",
                  /*may_be_zero=*/true);
+  table
+      .Duration("host-timeout", &declared.options.hosts.timeout,
+                "Give up a host whose agent has not been heard for this long, if most "
+                "other hosts hear the server (docs/agents.md). An agent pings the server six times "
+                "in this period.")
+      .Common();
   table.Duration("session-timeout", &options.session_timeout,
                  "Forget a session that belongs to no member this long after its connection "
                  "breaks.");

@@ -9,6 +9,7 @@
 #include "absl/time/time.h"
 #include "lockstep/coord/options.h"
 #include "lockstep/data/dispatch/options.h"
+#include "lockstep/hosts/terms.h"
 #include "lockstep/platform/link/options.h"
 #include "lockstep/platform/runtime/address.h"
 #include "lockstep/platform/runtime/peer_owner.h"
@@ -60,6 +61,8 @@ struct ServerOptions {
   // Of the data service: time-outs and limits.
   dispatch::Options data;
   link::LinkOptions link;
+  // Of hosts that have an agent.
+  hosts::Terms hosts;
   size_t links_max = 4096;
   size_t links_per_host_max = 1024;
   // What the server may hold, in bytes; 0: half of what there is for it (runtime::MemoryOfProcess).

@@ -36,6 +36,7 @@ void SetCaller(const coord::Caller& is, coord::Event& event) {
           e.caller.agent = is.agent;
         } else if constexpr (requires { e.bound; }) {
           e.bound = is.bound;
+          e.agent = is.agent;
         }
       },
       event);

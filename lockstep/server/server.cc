@@ -41,6 +41,9 @@ constexpr size_t kHoldersShown = 16;
 
 ServerOptions Complete(ServerOptions options) {
   if (options.memory_max == 0) options.memory_max = runtime::MemoryOfProcess() / 2;
+  // So that several are lost before the host is.
+  constexpr int kPingsInTime = 6;
+  options.hosts.interval = std::min(options.hosts.interval, options.hosts.timeout / kPingsInTime);
   options.listener.budget = std::make_shared<net::GrpcBudget>(options.memory_max / kGrpcPart);
   return options;
 }
@@ -103,6 +106,26 @@ absl::Status CheckThere(const JobTable& jobs, const link::Request& request) {
   }
 }
 
+// What follows from the loss of a host, for its job and for the launchers of that.
+HostTable::Callbacks ToldOfHosts(JobTable& jobs, NativeListener& native, NodeGroupHost& launchers) {
+  const auto lost = [&jobs, &native, &launchers](const HostTable::Loss& loss) {
+    const std::string text = absl::StrCat("host ", loss.name, " has not been heard for ",
+                                          coord::FormatSpan(loss.unheard));
+    if (JobHost* const job = jobs.Find(loss.job)) {
+      job->outlet().Tell(
+          {.severity = coord::Severity::kError,
+           .text = absl::StrCat("job '", loss.job, "': ", text, "; it is given up")});
+      native.Ended(*job, loss.agent,
+                   wire::native::WithReason(absl::UnavailableError(text), "host_lost"));
+      job->Handle(coord::HostLost{.agent = loss.agent, .host = loss.name, .unheard = loss.unheard});
+    }
+    launchers.HostLost(loss.job, loss.node, text);
+  };
+  return {.lost = lost, .stopped = [&launchers](const HostTable::Loss& loss) {
+            launchers.HostStopped(loss.job, loss.node);
+          }};
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options) {
@@ -135,6 +158,11 @@ Server::Server(const ServerOptions& options)
                      const link::Rights& rights) { return jobs_.Open(request, rights); },
               [this](link::LinkId link, absl::Status why) {
                 link_->Close(link, std::move(why), "superseded");
+              },
+              [this](const NativeJob& job, SessionId agent, link::LinkId link,
+                     const wire::native::JoinHosts& asked) {
+                // All jobs of a server are of that type.
+                return hosts_->Join(static_cast<const JobHost&>(job).name(), agent, link, asked);
               }),
       jobs_(loop_, options_, commits_, native_, feed_, counters_, memory_),
       data_(loop_, options_.data, /*keeps=*/!options_.state_directory.empty(), commits_,
@@ -145,22 +173,27 @@ Server::Server(const ServerOptions& options)
             }),
       node_groups_(
           loop_, memory_,
-          [this](const std::string& job) -> absl::StatusOr<int64_t> {
-            const auto status = jobs_.Summary(runtime::MonotonicNow(), job);
-            if (!status.ok()) return status.status();
-            return wire::native::LastAttempt(*status);
-          },
-          [this](const std::string& job, const coord::RunBegan& fact) {
-            if (JobHost* const host = jobs_.Find(job)) host->Handle(fact);
-          },
-          [this](const std::string& job, std::string text) {
-            const coord::LogEntry entry = {.text = std::move(text)};
-            JobHost* const host = jobs_.Find(job);
-            host != nullptr ? host->outlet().Tell(entry) : feed_.Tell(job, entry);
-          }),
+          {.last_attempt = [this](const std::string& job) -> absl::StatusOr<int64_t> {
+             const auto status = jobs_.Summary(runtime::MonotonicNow(), job);
+             if (!status.ok()) return status.status();
+             return wire::native::LastAttempt(*status);
+           },
+           .began =
+               [this](const std::string& job, const coord::RunBegan& fact) {
+                 if (JobHost* const host = jobs_.Find(job)) host->Handle(fact);
+               },
+           .tell =
+               [this](const std::string& job, std::string text) {
+                 const coord::LogEntry entry = {.text = std::move(text)};
+                 JobHost* const host = jobs_.Find(job);
+                 host != nullptr ? host->outlet().Tell(entry) : feed_.Tell(job, entry);
+               },
+           .grace = [this](const std::string& job,
+                           node_group::NodeId node) { return hosts_->GraceOf(job, node); }}),
       status_(loop_, MakeStatusSource()) {
   jobs_.OnDeleted([this](const std::string& job, const absl::Status& why) {
     node_groups_.JobDeleted(job, why);
+    if (hosts_ != nullptr) hosts_->JobDeleted(job);
   });
   jobs_.OnMemberLost([this](const std::string& job, const std::string& host, int64_t pid) {
     data_.MemberLost(job, TakesTokens(options_), host, pid);
@@ -303,7 +336,8 @@ absl::Status Server::StartLink() {
   events.ended = [this](link::LinkId link, bool by_peer) {
     native_.Ended(link, by_peer);
     data_.Ended(link);
-    node_groups_.Ended(link);
+    node_groups_.Ended(link, by_peer);
+    hosts_->Ended(link, by_peer);
     reporters_.erase(link);
   };
   events.holds = [this](link::LinkId link) { return Holds(link); };
@@ -317,6 +351,8 @@ absl::Status Server::StartLink() {
       });
   if (!link.ok()) return link.status();
   link_ = *std::move(link);
+  hosts_ = std::make_unique<HostTable>(loop_, memory_, link_->address(), options_.hosts,
+                                       ToldOfHosts(jobs_, native_, node_groups_));
   return absl::OkStatus();
 }
 
@@ -443,9 +479,8 @@ void Server::BeginEnd(int signal) {
 }
 
 void Server::BeginDrain() {
-  if (draining_) return;
-  draining_ = true;
-  parts_to_drain_ = 2;
+  if (drain_.begun) return;
+  drain_ = {.begun = true, .parts_left = 2};
   data_.Stop();
   node_groups_.Stop();
   jobs_.Drain([this] { PartDrained(); });
@@ -454,7 +489,7 @@ void Server::BeginDrain() {
 }
 
 void Server::PartDrained() {
-  if (--parts_to_drain_ > 0) return;
+  if (--drain_.parts_left > 0) return;
   commits_.Follow([this](bool /*durable*/) { loop_.Stop(); });
 }
 
@@ -482,7 +517,13 @@ StatusSource Server::MakeStatusSource() {
             for (const auto& [name, job] : jobs_.jobs()) names.push_back(name);
             return names;
           },
-      .job = [this](Time now, const std::string& name) { return jobs_.Summary(now, name); },
+      .job =
+          [this](Time now, const std::string& name) {
+            auto status = jobs_.Summary(now, name);
+            const JobHost* const job = jobs_.Find(name);
+            if (status.ok() && job != nullptr) hosts_->Show(job->coordinator(), *status);
+            return status;
+          },
       .members =
           [this](Time now, const std::string& name, std::optional<int64_t> attempt, int32_t first,
                  int32_t count, std::vector<wire::native::MemberStatus>& out) {
@@ -543,7 +584,7 @@ absl::Status Server::CheckFollowed(const std::string& job, JobTable::Others othe
 }
 
 std::vector<std::string> Server::NotReady() const {
-  if (!draining_) return {};
+  if (!drain_.begun) return {};
   return {"the server is shutting down"};
 }
 

@@ -26,6 +26,7 @@
 #include "lockstep/server/data_host.h"
 #include "lockstep/server/event_feed.h"
 #include "lockstep/server/held_answers.h"
+#include "lockstep/server/host_table.h"
 #include "lockstep/server/http_listener.h"
 #include "lockstep/server/job_host.h"
 #include "lockstep/server/job_table.h"
@@ -149,8 +150,12 @@ class Server {
   std::unique_ptr<LinkListener> link_;
   std::unique_ptr<HttpListener> http_;  // null: not served
 
-  bool draining_ = false;
-  size_t parts_to_drain_ = 0;
+  std::unique_ptr<HostTable> hosts_;  // since `StartLink`; uses the parts above
+
+  struct {
+    bool begun = false;
+    size_t parts_left = 0;
+  } drain_;
 
   Mutex running_mutex_;  // held by who waits for the loop, so that it does not end meanwhile
   std::thread runner_ ABSL_GUARDED_BY(running_mutex_);  // after `Start`, until stopped

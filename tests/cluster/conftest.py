@@ -53,6 +53,11 @@ class Host:
         return Command("ip", "netns", "exec", self.namespace, *command,
                        env=clean_environment(**environment))
 
+    def run_as(self, name, *command, **environment):
+        """The same, where that is what the host is called."""
+        return self.run("unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"', name, *command,
+                        **environment)
+
     def pull_cable(self):
         ip("-n", self.switch, "link", "set", self.port, "down")
 

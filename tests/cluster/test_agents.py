@@ -1,5 +1,6 @@
 """Stock jobs of two hosts, with an agent on each, whose server is killed, replaced and cut off."""
 
+import json
 import os
 import shutil
 import signal
@@ -8,7 +9,7 @@ import time
 import pytest
 
 from commands import LOCKSTEP
-from test_secure_hosts import FRAMEWORKS, Cluster
+from test_secure_hosts import FRAMEWORKS, JOB, Cluster
 
 KILLS = int(os.environ.get("LOCKSTEP_TEST_SERVER_KILLS", "10"))
 CUT_S = 20
@@ -131,3 +132,64 @@ def test_a_host_that_is_back_after_two_seconds_has_lost_nobody(cluster):
     time.sleep(2)
     cluster.hosts["two"].plug_cable_in()
     assert len(losses(launchers)) == 2
+
+
+# Both ranks meet at each step.
+STEPPER = """
+import os, sys, time
+import jax
+jax.distributed.initialize(heartbeat_timeout_seconds=10)
+from jax._src import distributed
+client = distributed.global_state.client
+for step in range(int(sys.argv[1])):
+    client.wait_at_barrier(f"step-{step}", 120_000)
+    print("attempt", os.environ["LOCKSTEP_ATTEMPT"], "step", step, flush=True)
+    time.sleep(0.1)
+jax.distributed.shutdown()
+"""
+
+
+def run_on(cluster, name, program, *arguments, options=()):
+    """A launcher whose host is called so."""
+    return cluster.hosts[name].run_as(
+        name, LOCKSTEP, "run", "--coordinator", cluster.join, "--job", JOB, "--nnodes", 2,
+        "--nproc-per-node", 1, "--agent", *options, "--", FRAMEWORKS, "-c", program, *arguments,
+        LOCKSTEP_TOKEN_FILE=str(cluster.token("launch")), JAX_PLATFORMS="cpu",
+        LOCKSTEP_AGENT_START_TIMEOUT="60s")
+
+
+def seconds_until(command, pattern, since):
+    command.wait_for(pattern)
+    return time.monotonic() - since
+
+
+def test_a_host_without_cable_is_named_and_a_spare_takes_its_place(cluster):
+    if not FRAMEWORKS.exists():
+        pytest.skip("scripts/setup.sh frameworks makes the environment")
+    again = ("--max-restarts", 1)
+    launchers = {name: run_on(cluster, name, STEPPER, 60, options=again)
+                 for name in ("one", "two")}
+    launchers["one"].wait_for(r"step 20$")
+    following = int(launchers["one"].wait_for(r"attempt (\d+): node 0 of 2")[0][1]) + 1
+    spare = run_on(cluster, "stranger", STEPPER, 60, options=again)
+    spare.wait_for(r"agent of this host")
+    time.sleep(2)  # its agent is a peer of the others
+    cluster.hosts["two"].pull_cable()
+    pulled = time.monotonic()
+    try:
+        named = seconds_until(launchers["one"], r"host two has not been heard for \d(\.\d)?s", pulled)
+        assert named < 3.5, launchers["one"].text()
+        status = cluster.ask("one", "why", JOB, token=cluster.token("launch"))[1]
+        begun = seconds_until(launchers["one"], rf"attempt {following}: node 0 of 2", pulled)
+        # The host that is cut off knows it, and has ended its process before another one begins.
+        assert "task/1 (pid" in launchers["two"].text(), launchers["two"].text()
+        stepped = seconds_until(launchers["one"], rf"attempt {following} step 0$", pulled)
+        assert launchers["two"].end() == 125, launchers["two"].text()
+    finally:
+        cluster.hosts["two"].plug_cable_in()
+    print(f"named after {named:.2f} s, begun after {begun:.2f} s, next step after {stepped:.2f} s")
+    assert "host two has not been heard" in status, status
+    assert begun < 5, launchers["one"].text()
+    assert "it is cut off" in launchers["two"].text(), launchers["two"].text()
+    assert launchers["one"].end() == 0, launchers["one"].text()
+    assert spare.end() == 0, spare.text()

@@ -109,6 +109,7 @@ TEST(Rights, AreThese) {
             "GetKey: task launch operator\n"
             "GetKeys: task launch operator\n"
             "IncrementKey: task launch operator\n"
+            "JoinHosts: launch operator\n"
             "JoinJob: task launch operator\n"
             "LeaveJob: task launch operator\n"
             "ListBarriers: task launch operator\n"
@@ -154,7 +155,7 @@ TEST(Rights, OfOneJobAreOfNoOther) {
 }
 
 TEST(Rights, OfWhatThereIsNotAreTheOperatorsAlone) {
-  for (const RequestKind kind : {0u, 25u, 69u, 72u, 1'000'000u}) {
+  for (const RequestKind kind : {0u, 26u, 69u, 72u, 1'000'000u}) {
     for (const NamedRole& role : wire::native::kNamedRoles) {
       EXPECT_EQ(May(role.role, "", kind, ""), role.role == Role::kOperate) << kind;
     }
