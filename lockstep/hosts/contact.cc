@@ -190,8 +190,7 @@ void HostContact::Stop(std::string why) {
 HostContact::View HostContact::Look(Time now) const {
   return {.counted = electorate_.agreed.size() + 1,
           .heard = CountHeard(now, electorate_.agreed) + 1,
-          .server_heard = others_.at(kServer).heard,
-          .round_trip = round_trip_};
+          .server_heard = others_.at(kServer).heard};
 }
 
 bool HostContact::InvariantsHold() const {

@@ -59,7 +59,6 @@ class HostContact {
     size_t counted = 0;                // the electorate, this host included
     size_t heard = 0;                  // by these, within `Terms::timeout`
     std::optional<Time> server_heard;  // when a ping was sent that the server answered
-    absl::Duration round_trip;         // to the server
   };
 
   HostContact(HostId self, Terms terms, OnPartition policy);

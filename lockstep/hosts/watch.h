@@ -86,7 +86,6 @@ class HostWatch {
   bool CanLose(HostId host) const;
   // Nothing is known of any host, alive or lost.
   bool empty() const { return hosts_.empty() && lost_.empty(); }
-  bool Knows(HostId host) const { return hosts_.contains(host) || lost_.contains(host); }
   // The lost ones, then those that were silent for longest, `most` at most; and how many there are.
   std::vector<View> Look(Time now, size_t most = kHostsMax) const;
   size_t size() const { return hosts_.size() + lost_.size(); }

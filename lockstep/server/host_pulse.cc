@@ -182,10 +182,9 @@ std::vector<HostPulse::News> HostPulse::Tick(Time now) {
   std::vector<News> all;
   for (auto& [name, job] : jobs_) {
     for (HostWatch::News& news : job.watch.Tick(now)) {
+      if (news.kind == HostWatch::News::Kind::kForgotten) job.at.erase(news.host);
       all.push_back({.job = name, .is = std::move(news)});
     }
-    std::erase_if(job.at,
-                  [&watch = job.watch](const auto& each) { return !watch.Knows(each.first); });
   }
   for (const News& news : all) ForgetIfEmpty(news.job);
   return all;

@@ -52,7 +52,11 @@ absl::StatusOr<wire::native::JoinHostsReply> HostTable::Join(const std::string& 
   auto reply = pulse_.Join(job, asked);
   if (!reply.ok()) return reply;
   Host& host = hosts_[id];
-  if (known != hosts_.end()) links_.erase(host.link);
+  if (known != hosts_.end()) {
+    links_.erase(host.link);
+    // An agent may say another one each time.
+    nodes_.erase({job, host.node});
+  }
   host = {.job = job,
           .agent = agent,
           .node = node_group::NodeId(asked.node),

@@ -167,8 +167,12 @@ TEST_F(HostTableTest, AnAgentThatComesOverAnotherLinkIsTheSameHost) {
   }
   table_->Ended(link::LinkId(1), /*by_peer=*/true);
   EXPECT_EQ(GraceOf(101), absl::Minutes(10)) << "its processes go on";
+  asked.node = 555;
+  ASSERT_TRUE(table_->Join("digits", SessionId{1, 1}, link::LinkId(7), asked).ok());
+  EXPECT_FALSE(GraceOf(101)) << "it belongs to another launcher now";
+  EXPECT_TRUE(GraceOf(555));
   table_->Ended(link::LinkId(7), /*by_peer=*/true);
-  EXPECT_FALSE(GraceOf(101));
+  EXPECT_FALSE(GraceOf(555));
 }
 
 TEST_F(HostTableTest, NobodySpeaksForAHostOfAnother) {
