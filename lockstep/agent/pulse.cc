@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "asio/io_context.hpp"
 #include "asio/ip/udp.hpp"
 #include "lockstep/client/typed.h"
@@ -102,8 +103,11 @@ bool Pulse::Tick(Time now) {
   } else {
     round.ask = now - asking_.asked >= kAskAgain;
   }
-  for (const hosts::Ping& ping : round.pings) {
+  for (hosts::Ping& ping : round.pings) {
     const auto way = ways_.find(ping.to);
+    if (ping.to == hosts::kServer) {
+      ping.clock_us = static_cast<uint64_t>(absl::ToUnixMicros(absl::Now()));
+    }
     if (way != ways_.end()) Send(ping, way->second.key, way->second.at);
   }
   // A server that is away answers when it is back.

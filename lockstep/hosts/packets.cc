@@ -10,7 +10,7 @@
 namespace lockstep::hosts {
 namespace {
 
-constexpr uint32_t kMagic = 0x3148534c;  // "LSH1"
+constexpr uint32_t kMagic = 0x3248534c;  // "LSH2"
 constexpr uint8_t kPing = 1;
 constexpr uint8_t kAck = 2;
 constexpr uint32_t kNever = std::numeric_limits<uint32_t>::max();
@@ -79,6 +79,7 @@ void Write(const Ping& ping, Writer& to) {
   to.Put(ping.counted);
   to.Put(static_cast<uint32_t>(std::clamp<int64_t>(absl::ToInt64Microseconds(ping.round_trip), 0,
                                                    std::numeric_limits<uint32_t>::max())));
+  to.Put(ping.clock_us);
   LOCKSTEP_CHECK(ping.lost.size() <= kVerdictsMax);
   to.Put(static_cast<uint8_t>(ping.lost.size()));
   for (const LastAnswer& each : ping.lost) {
@@ -100,6 +101,7 @@ void ReadRest(Reader& from, Ping& ping) {
   ping.version = from.Get<uint64_t>();
   ping.counted = from.Get<uint32_t>();
   ping.round_trip = absl::Microseconds(from.Get<uint32_t>());
+  ping.clock_us = from.Get<uint64_t>();
   const size_t lost = from.GetCount(kVerdictsMax);
   for (size_t i = 0; i < lost && from.ok(); ++i) {
     const HostId host = from.GetId();

@@ -45,6 +45,7 @@ struct Ping {
   uint64_t version = 0;  // of the table from which the sender took its electorate
   uint32_t counted = 0;  // members of that electorate; 0: none yet
   absl::Duration round_trip;
+  uint64_t clock_us = 0;  // the sender's wall clock when it sent this, since 1970; 0: not told
   std::vector<LastAnswer> lost;  // kVerdictsMax at most
 
   friend bool operator==(const Ping&, const Ping&) = default;

@@ -15,6 +15,7 @@ Ping FullPing() {
             .version = 99,
             .counted = 66,
             .round_trip = absl::Microseconds(310),
+            .clock_us = 1'800'000'000'123'456,
             .lost = {}};
   for (size_t i = 0; i < kVerdictsMax; ++i) {
     ping.lost.push_back({HostId(100 + i), i == 0 ? absl::InfiniteDuration()

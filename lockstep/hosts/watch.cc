@@ -287,7 +287,9 @@ std::vector<HostWatch::View> HostWatch::Look(Time now, size_t most) const {
     views.push_back({.id = entry->first,
                      .info = host.info,
                      .unheard = host.heard ? std::optional(now - *host.heard) : std::nullopt,
-                     .round_trip = host.round_trip});
+                     .round_trip = host.round_trip,
+                     .lost = false,
+                     .counted = host.counted});
   }
   return views;
 }

@@ -52,6 +52,7 @@ class HostWatch {
     std::optional<absl::Duration> unheard;  // nothing: it was not heard yet
     absl::Duration round_trip;
     bool lost = false;
+    uint32_t counted = 0;  // members of its electorate; 0: none yet
   };
   struct News {
     enum class Kind {

@@ -38,6 +38,13 @@ std::string LabelsText(const MemberStatus& member) {
   });
 }
 
+// Beside the server's.
+std::string ClockText(const std::optional<int64_t>& ahead_us) {
+  if (!ahead_us) return "";
+  const int64_t ahead = std::max(*ahead_us, -std::numeric_limits<int64_t>::max());
+  return absl::StrCat(ahead < 0 ? "-" : "+", DurationText(ahead < 0 ? -ahead : ahead));
+}
+
 std::string DumpLine(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -100,7 +107,7 @@ std::string HostsTable(const JobStatus& job) {
                            CleanText(job.job));
   }
   Grid grid("");
-  grid.Add({"HOST", "STATE", "PROCESSES", "HEARD", "ROUND TRIP", "AGENT", "ADDRESS"});
+  grid.Add({"HOST", "STATE", "PROCESSES", "HEARD", "ROUND TRIP", "CLOCK", "AGENT", "ADDRESS"});
   for (const HostStatus& host : job.hosts) {
     const char* const state = host.lost                      ? "lost"
                               : !host.heard_ago_us           ? "not heard yet"
@@ -109,7 +116,7 @@ std::string HostsTable(const JobStatus& job) {
                                                              : "heard";
     grid.Add({CleanText(host.name), state, absl::StrCat(host.members), HeardText(host.heard_ago_us),
               host.round_trip_us > 0 ? DurationText(host.round_trip_us) : "",
-              CleanText(host.version), host.address});
+              ClockText(host.clock_ahead_us), CleanText(host.version), host.address});
   }
   std::string text = absl::StrFormat("job %s  attempt %d  %d hosts with an agent\n",
                                      CleanText(job.job), job.attempt, job.hosts_total) +

@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "lockstep/base/check.h"
 #include "lockstep/platform/runtime/host.h"
 #include "lockstep/wire/native/error_reply.h"
@@ -33,6 +34,15 @@ absl::Status Refusal(HostWatch::Joined joined, const JoinHosts& asked) {
   return WithReason(absl::ResourceExhaustedError(absl::StrCat("the job has ", hosts::kHostsMax,
                                                               " hosts with an agent (hosts_max)")),
                     "limit_exceeded");
+}
+
+// Of a sender whose pings are answered, so that it knows how long they take.
+std::optional<absl::Duration> ClockAhead(const hosts::Ping& ping) {
+  constexpr uint64_t kMax = uint64_t{1} << 62;
+  const bool told = ping.clock_us > 0 && ping.clock_us <= kMax;
+  if (!told || ping.round_trip <= absl::ZeroDuration()) return std::nullopt;
+  const absl::Time sent = absl::FromUnixMicros(static_cast<int64_t>(ping.clock_us));
+  return sent + ping.round_trip / 2 - absl::Now();
 }
 
 }  // namespace
@@ -91,9 +101,10 @@ absl::StatusOr<JoinHostsReply> HostPulse::Join(const std::string& name, const Jo
                           .timeout_us = absl::ToInt64Microseconds(terms_.timeout)};
   reply.secret.data = job.secret.bytes;
   for (const HostId peer : table.peers) {
-    const auto at = job.at.find(peer);
+    const auto reached = job.reached.find(peer);
     reply.peers.push_back(
-        {.host = peer.value(), .address = at == job.at.end() ? "" : hosts::ToText(at->second)});
+        {.host = peer.value(),
+         .address = reached == job.reached.end() ? "" : hosts::ToText(reached->second.at)});
   }
   return reply;
 }
@@ -103,7 +114,7 @@ void HostPulse::Leave(const std::string& name, HostId host) {
   const auto job = jobs_.find(name);
   if (job == jobs_.end()) return;
   job->second.watch.Leave(host);
-  job->second.at.erase(host);
+  job->second.reached.erase(host);
   ForgetIfEmpty(name);
 }
 
@@ -134,9 +145,11 @@ HostPulse::Sight HostPulse::Look(const std::string& name, size_t most) const {
   if (job == jobs_.end()) return {};
   Sight sight{.hosts = {}, .total = job->second.watch.size()};
   for (HostWatch::View& view : job->second.watch.Look(hosts::BootNow(), most)) {
-    const auto at = job->second.at.find(view.id);
-    sight.hosts.push_back({.is = std::move(view),
-                           .address = at == job->second.at.end() ? "" : hosts::ToText(at->second)});
+    const auto reached = job->second.reached.find(view.id);
+    View& shown = sight.hosts.emplace_back(View{.is = std::move(view)});
+    if (reached == job->second.reached.end()) continue;
+    shown.address = hosts::ToText(reached->second.at);
+    shown.clock_ahead = reached->second.clock_ahead;
   }
   return sight;
 }
@@ -174,7 +187,7 @@ void HostPulse::Take(const std::string& datagram, const hosts::DatagramSocket::E
   const std::optional<hosts::Ack> ack = job.watch.Handle(hosts::BootNow(), *ping);
   if (!ack) return;
   // Its newest address: a host may get another one.
-  if (!ack->lost) job.at.insert_or_assign(ping->from, from);
+  if (!ack->lost) job.reached.insert_or_assign(ping->from, Job::Reached{from, ClockAhead(*ping)});
   socket_->Send(hosts::Seal(job.secret, *ack), from);
 }
 
@@ -182,7 +195,7 @@ std::vector<HostPulse::News> HostPulse::Tick(Time now) {
   std::vector<News> all;
   for (auto& [name, job] : jobs_) {
     for (HostWatch::News& news : job.watch.Tick(now)) {
-      if (news.kind == HostWatch::News::Kind::kForgotten) job.at.erase(news.host);
+      if (news.kind == HostWatch::News::Kind::kForgotten) job.reached.erase(news.host);
       all.push_back({.job = name, .is = std::move(news)});
     }
   }

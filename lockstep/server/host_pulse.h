@@ -52,6 +52,9 @@ class HostPulse {
   struct View {
     hosts::HostWatch::View is;
     std::string address;  // empty: it was not heard yet
+    // By how much its wall clock is ahead of the server's, give or take half of the round
+    // trip; absent: it was not told.
+    std::optional<absl::Duration> clock_ahead;
   };
   struct Sight {
     std::vector<View> hosts;  // as HostWatch::Look
@@ -65,7 +68,12 @@ class HostPulse {
 
     hosts::Secret secret;
     hosts::HostWatch watch;
-    std::map<hosts::HostId, hosts::DatagramSocket::Endpoint> at;
+    // Where each was heard from last, and by how much its clock was ahead then.
+    struct Reached {
+      hosts::DatagramSocket::Endpoint at;
+      std::optional<absl::Duration> clock_ahead;
+    };
+    std::map<hosts::HostId, Reached> reached;
   };
 
   static constexpr int kDatagramsATurn = 64;

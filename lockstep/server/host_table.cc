@@ -128,6 +128,8 @@ void HostTable::Show(const coord::Coordinator& coordinator, wire::native::JobSta
     if (view.is.unheard) status.heard_ago_us = absl::ToInt64Microseconds(*view.is.unheard);
     status.round_trip_us = absl::ToInt64Microseconds(view.is.round_trip);
     status.lost = view.is.lost;
+    status.electorate = view.is.counted;
+    if (view.clock_ahead) status.clock_ahead_us = absl::ToInt64Microseconds(*view.clock_ahead);
     status.waits = view.is.info.policy == hosts::OnPartition::kWait;
     const auto known = hosts_.find(view.is.id);
     if (known == hosts_.end()) continue;
