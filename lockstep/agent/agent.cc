@@ -46,7 +46,7 @@ AgentAnswer ToAnswer(Engine::Answer answer) {
           .message = std::move(reply->message),
           .details = std::move(reply->details.data),
           .reason = std::move(reply->reason),
-          .bytes = std::move(reply->answer.data)};
+          .bytes = std::move(reply->answer.data.append(reply->answer_rest.view()))};
 }
 
 // Heartbeats take none of the room for calls that wait at the server (requests_in_flight_max): they

@@ -75,7 +75,7 @@ void SessionLink::Start(Time now) {
 wire::native::OpenSession SessionLink::Ready(RequestNumber request) {
   LOCKSTEP_CHECK(std::holds_alternative<Dialing>(state_));
   state_ = Opening{request};
-  return {.session = {id_}, .job = {}, .resume = opened_once_};
+  return {.session = {id_}, .job = {}, .resume = opened_once_, .shares_answers = true};
 }
 
 void SessionLink::Opened(Time now, std::string reply) {

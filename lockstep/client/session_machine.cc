@@ -146,6 +146,7 @@ void SessionMachine::Send(link::RequestKind kind, RequestNumber number, std::str
 
 void SessionMachine::Take(Time now, Message&& message, Effects& out) {
   if (link_.ended()) return;
+  if (link_.open() && shared_.Take(message, window_.max())) return;
   if (message.type != FrameType::kAnswer && message.type != FrameType::kError) {
     out.drop_link = true;
     return Redial(
@@ -156,23 +157,24 @@ void SessionMachine::Take(Time now, Message&& message, Effects& out) {
         out);
   }
   const RequestNumber number = message.id;
-  if (link_.opens_with(number)) return TakeOpened(now, AnswerOf(std::move(message)), out);
-  if (!link_.open()) return;
-  if (progress_.TakeAnswer(number)) {
-    window_.Answered();  // how it was taken is the poll's to say
-  } else if (membership_.TakePollAnswer(number)) {
-    window_.Answered();
-    TakePoll(now, AnswerOf(std::move(message)), out);
-  } else if (window_.TakeAbandoned(number)) {
-    // Its caller has gone.
-  } else if (calls_.Sent(number)) {
-    TakeAnswer(now, number, AnswerOf(std::move(message)), out);
+  absl::StatusOr<std::string> answer = AnswerOf(std::move(message));
+  if (link_.opens_with(number)) return TakeOpened(now, std::move(answer), out);
+  for (const RequestNumber other : shared_.OthersOf(number)) {
+    TakeAnswer(now, other, absl::StatusOr<std::string>(answer), out);
   }
+  TakeAnswer(now, number, std::move(answer), out);
   Pump(now, out);
 }
 
 void SessionMachine::TakeAnswer(Time now, RequestNumber number,
                                 absl::StatusOr<std::string>&& answer, Effects& out) {
+  if (!link_.open()) return;  // an answer before this one may have ended it
+  if (progress_.TakeAnswer(number)) return window_.Answered();  // how it was taken, the poll says
+  if (membership_.TakePollAnswer(number)) {
+    window_.Answered();
+    return TakePoll(now, answer, out);
+  }
+  if (window_.TakeAbandoned(number) || !calls_.Sent(number)) return;
   // The call is not completed: the next server is asked again.
   if (!answer.ok() && ServerGoes(answer.status())) {
     out.drop_link = true;
@@ -257,6 +259,7 @@ void SessionMachine::LinkLost(Time now, const absl::Status& why, Effects& out) {
 
 void SessionMachine::Redial(Time now, const absl::Status& why, Effects& out) {
   window_.LinkLost();
+  shared_.LinkLost();
   membership_.LinkLost();
   progress_.LinkLost();
   calls_.LinkLost();

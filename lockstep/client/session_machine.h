@@ -20,6 +20,7 @@
 #include "lockstep/client/session_calls.h"
 #include "lockstep/client/session_link.h"
 #include "lockstep/client/session_membership.h"
+#include "lockstep/client/shared_answers.h"
 #include "lockstep/platform/link/frame.h"
 #include "lockstep/platform/link/kinds.h"
 
@@ -100,7 +101,7 @@ class SessionMachine {
   void LinkReady(Time now, size_t requests_in_flight_max, size_t message_bytes_max, Effects& out);
   // The link broke, or could not be made, as `why` says. Not of one that `drop_link` abandoned.
   void LinkLost(Time now, const absl::Status& why, Effects& out);
-  // What came over the link. Other frames than answers and errors break it.
+  // What came over the link. Other frames than answers, errors and what goes before those break it.
   void Take(Time now, link::Message&& message, Effects& out);
 
   // At `NextDeadline`; too early is no harm.
@@ -120,6 +121,7 @@ class SessionMachine {
 
   // Answers.
   void TakeOpened(Time now, absl::StatusOr<std::string> answer, Effects& out);
+  // For whatever request has this number.
   void TakeAnswer(Time now, RequestNumber number, absl::StatusOr<std::string>&& answer,
                   Effects& out);
   void TakePoll(Time now, const absl::StatusOr<std::string>& answer, Effects& out);
@@ -140,6 +142,7 @@ class SessionMachine {
   SessionLink link_;
   SessionCalls calls_;
   RequestWindow window_;
+  SharedAnswers shared_;
   EffectAcks acks_;
   SessionMembership membership_;
   ProgressReporter progress_;

@@ -43,6 +43,7 @@ class SessionMachineTest : public ::testing::Test {
     const auto open = native::Decode<native::OpenSession>(out_.send[0].payload);
     ASSERT_TRUE(open.ok());
     EXPECT_EQ(open->resume, resumed);
+    EXPECT_TRUE(open->shares_answers);
     sessions_.push_back(open->session.data);
     Answer(out_.send[0].id, native::Encode(native::OpenSessionReply{.attempt = 1, .size = 2}));
   }
@@ -556,6 +557,106 @@ TEST_F(SessionMachineTest, ClosingEndsEverythingAndSaysGoodbye) {
   EXPECT_EQ(ReasonOfOne(), "session_closed");
   Lose();
   EXPECT_FALSE(out_.dial);
+}
+
+// --- One answer to several requests ---
+
+class SharedAnswerTest : public SessionMachineTest {
+ protected:
+  // Three waits, whose requests have these numbers.
+  void Park() {
+    Start();
+    Open();
+    for (const Ticket ticket : {1, 2, 3}) {
+      Submit(ticket, CallType::kWatch);
+      numbers_.push_back(out_.send.at(0).id);
+    }
+  }
+  void AlsoAnswered(uint64_t id, std::vector<uint64_t> others) {
+    machine_.Take(now_,
+                  {.type = FrameType::kAlsoAnswered,
+                   .id = id,
+                   .payload = native::Encode(native::AlsoAnswered{.requests = std::move(others)})},
+                  Clear());
+  }
+  std::vector<uint64_t> numbers_;
+};
+
+TEST_F(SharedAnswerTest, CompletesThemAll) {
+  Park();
+  AlsoAnswered(numbers_[1], {numbers_[0], numbers_[2]});
+  EXPECT_THAT(Completed(), IsEmpty());
+  Answer(numbers_[1], "value");
+  EXPECT_THAT(Completed(), ElementsAre(1, 3, 2));
+  for (const CompletedCall& completed : out_.completed) {
+    ASSERT_TRUE(completed.answer.ok());
+    EXPECT_EQ(*completed.answer, "value");
+  }
+  // And nothing is left of it.
+  Answer(numbers_[1], "again");
+  EXPECT_THAT(Completed(), IsEmpty());
+}
+
+TEST_F(SharedAnswerTest, AnErrorIsAllTheirs) {
+  Park();
+  AlsoAnswered(numbers_[0], {numbers_[1]});
+  Fail(numbers_[0], Error(absl::StatusCode::kResourceExhausted, "limit_exceeded"));
+  EXPECT_THAT(Completed(), ElementsAre(2, 1));
+  for (const CompletedCall& completed : out_.completed) {
+    EXPECT_EQ(native::ReasonOf(completed.answer.status()), "limit_exceeded");
+  }
+}
+
+TEST_F(SharedAnswerTest, OthersAreAnsweredWhenItsOwnCallerHasGone) {
+  Park();
+  machine_.Cancel(now_, 1, Clear());
+  EXPECT_THAT(Completed(), ElementsAre(1));
+  AlsoAnswered(numbers_[0], {numbers_[1], numbers_[2]});
+  machine_.Cancel(now_, 3, Clear());
+  Answer(numbers_[0], "value");
+  EXPECT_THAT(Completed(), ElementsAre(2));
+}
+
+TEST_F(SharedAnswerTest, AllAreAskedAgainWhenTheLinkBreaksBeforeTheAnswer) {
+  Park();
+  AlsoAnswered(numbers_[0], {numbers_[1], numbers_[2]});
+  Lose();
+  EXPECT_THAT(Completed(), IsEmpty());
+  Wait();
+  Open(true);
+  EXPECT_THAT(SentIds(), ElementsAre(numbers_[0], numbers_[1], numbers_[2]));
+  // What the old link had to say of it is over.
+  Answer(numbers_[0], "value");
+  EXPECT_THAT(Completed(), ElementsAre(1));
+}
+
+TEST_F(SharedAnswerTest, StrangeNumbersAreIgnored) {
+  Park();
+  AlsoAnswered(numbers_[0], {0, numbers_[0], numbers_[1], numbers_[1], 1'000'000});
+  Answer(numbers_[0], "value");
+  EXPECT_THAT(Completed(), ElementsAre(1, 2));
+}
+
+TEST_F(SharedAnswerTest, ListsThatGrowBreakTheLink) {
+  Park();
+  AlsoAnswered(numbers_[0], std::vector<uint64_t>(1024, numbers_[1]));
+  EXPECT_FALSE(out_.drop_link);
+  AlsoAnswered(numbers_[1], {numbers_[2]});
+  EXPECT_TRUE(out_.drop_link);
+  EXPECT_THAT(Completed(), IsEmpty());
+}
+
+TEST_F(SharedAnswerTest, AnEmptyListBreaksTheLink) {
+  Park();
+  AlsoAnswered(numbers_[0], {});
+  EXPECT_TRUE(out_.drop_link);
+}
+
+TEST_F(SharedAnswerTest, ASecondListForTheSameAnswerBreaksTheLink) {
+  Park();
+  AlsoAnswered(numbers_[0], {numbers_[1]});
+  AlsoAnswered(numbers_[0], {numbers_[2]});
+  EXPECT_TRUE(out_.drop_link);
 }
 
 }  // namespace

@@ -18,6 +18,7 @@ void HeldAnswers::Answer(link::LinkId /*link*/, link::RequestKind /*kind*/, uint
                          link::Payload payload) {
   auto found = responders_.extract(id);
   LOCKSTEP_DCHECK(!found.empty());  // a Responder answers once
+  LOCKSTEP_DCHECK(payload.also.empty());
   commits_.Follow(
       [responder = std::move(found.mapped()), payload = std::move(payload)](bool durable) mutable {
         if (durable) return responder.Send(std::move(payload));

@@ -17,6 +17,8 @@ JobOutlet::JobOutlet(runtime::Loop& loop, std::string job, Ways ways, Listeners 
     : job_(std::move(job)),
       ways_(ways),
       listeners_(std::move(listeners)),
+      answers_(loop, [this](const std::vector<coord::Reply>& replies,
+                            SharedAnswers& shared) { Answer(replies, shared); }),
       long_answers_(
           loop, {.kind = [this](CallId call) { return ways_.native.Asked(call); },
                  .member = [this](Time now,
@@ -119,15 +121,19 @@ std::vector<wire::native::JobEvent> JobOutlet::KeptEvents() const {
 
 void JobOutlet::CarryOut(coord::Effects& effects, const Events& events) {
   long_answers_.Take(effects.replies);
-  ways_.stock.Answer(effects.replies);
-  ways_.native.Answer(effects.replies);
-  for (const coord::Reply& reply : effects.replies) {
-    if (reply.error) ways_.counters.Count(*reply.error);
-  }
   listeners_.answered(effects.replies);
+  answers_.Add(std::move(effects.replies));
   for (const wire::native::JobEvent& event : events) {
     const bool for_all = event.kind == wire::native::EventKind::kJobCreated;
     for_all ? ways_.feed.TellOfJob(job_, event) : ways_.feed.Tell(job_, event);
+  }
+}
+
+void JobOutlet::Answer(const std::vector<coord::Reply>& replies, SharedAnswers& shared) {
+  ways_.stock.Answer(replies);
+  ways_.native.Answer(replies, shared);
+  for (const coord::Reply& reply : replies) {
+    if (reply.error) ways_.counters.Count(*reply.error);
   }
 }
 

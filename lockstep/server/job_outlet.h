@@ -9,6 +9,7 @@
 
 #include "lockstep/coord/effects.h"
 #include "lockstep/platform/runtime/loop.h"
+#include "lockstep/server/answers_in_turns.h"
 #include "lockstep/server/commit_queue.h"
 #include "lockstep/server/counters.h"
 #include "lockstep/server/event_feed.h"
@@ -41,7 +42,7 @@ class JobOutlet {
     std::function<coord::MemberView(Time now, MemberIndex)> member;
     // A native session is over.
     std::function<void(SessionId)> session_ended;
-    // These answers go out now.
+    // These answers go out now, or in the next turns.
     std::function<void(const std::vector<coord::Reply>&)> answered;
   };
 
@@ -71,9 +72,12 @@ class JobOutlet {
   void Forget() { keeps_ = false; }
   bool forgotten() const { return !keeps_; }
   // Answers at once what would take many turns.
-  void Finish() { long_answers_.Finish(); }
-  // What long answers hold.
-  size_t bytes() const { return long_answers_.bytes(); }
+  void Finish() {
+    answers_.Finish();
+    long_answers_.Finish();
+  }
+  // Bytes held by answers that take many turns.
+  size_t bytes() const { return answers_.bytes() + long_answers_.bytes(); }
   // Expires with this, for what comes back later.
   std::weak_ptr<const bool> alive() const { return alive_; }
 
@@ -88,11 +92,13 @@ class JobOutlet {
   void SettleWith(coord::Effects&& effects, Events&& events);
   CommitQueue::Release Later(coord::Effects effects, Events events);
   void CarryOut(coord::Effects& effects, const Events& events);
+  void Answer(const std::vector<coord::Reply>& replies, SharedAnswers& shared);
   void Refuse(const coord::Effects& effects);
 
   const std::string job_;
   const Ways ways_;
   const Listeners listeners_;
+  AnswersInTurns answers_;
   LongAnswers long_answers_;
   MemberLost on_member_lost_;
   bool keeps_ = true;

@@ -49,10 +49,6 @@ absl::Status SecondSession() {
                     "invalid_argument");
 }
 
-void Send(const StockCallReply& reply, link::Responder& responder) {
-  responder.Send({.failed = false, .bytes = wire::native::Encode(reply), .shared = nullptr});
-}
-
 absl::Status NoStockClients() {
   return WithReason(absl::UnavailableError("this job has no service for stock clients"),
                     "no_stock_service");
@@ -168,7 +164,9 @@ void NativeListener::TakeStockCall(const link::Request& request, const Speaker& 
   std::string connection =
       absl::StrCat(speaker.session.high, ":", speaker.session.low, ":", asked->connection);
   auto begun = calls->Begin(*asked, caller, std::move(connection), std::string(request.peer));
-  if (const auto* reply = std::get_if<StockCallReply>(&begun)) return Send(*reply, responder);
+  if (const auto* reply = std::get_if<StockCallReply>(&begun)) {
+    return responder.Answer(wire::native::Encode(*reply));
+  }
   Begin(request.link, call, std::get<coord::Event>(std::move(begun)), std::move(responder));
 }
 
@@ -187,7 +185,11 @@ void NativeListener::Open(const link::Request& request, link::Responder responde
     Part(old_link, /*silent=*/true);
     close_link_(old_link, absl::UnavailableError("its session has moved to a newer link"));
   }
-  speakers_[request.link] = {.job = *job, .why = {}, .session = *session, .open = {}};
+  speakers_[request.link] = {.job = *job,
+                             .why = {},
+                             .session = *session,
+                             .shares_answers = open->shares_answers,
+                             .open = {}};
   sessions_[{*job, *session}] = request.link;
   ++sessions_of_[*job];
   const CallId call = NextCall();
@@ -215,6 +217,12 @@ NativeJob* NativeListener::Wait(link::LinkId link, CallId call, link::Responder&
 }
 
 void NativeListener::Answer(const std::vector<coord::Reply>& replies) {
+  SharedAnswers shared;
+  Answer(replies, shared);
+  shared.SendAll();
+}
+
+void NativeListener::Answer(const std::vector<coord::Reply>& replies, SharedAnswers& shared) {
   if (calls_.empty()) return;
   const Time now = runtime::MonotonicNow();
   // Told when all is answered: that may bring about more answers.
@@ -224,7 +232,9 @@ void NativeListener::Answer(const std::vector<coord::Reply>& replies) {
     if (!taken) continue;
     link::Responder responder = *std::move(taken);
     if (responder.kind() == KindOf<StockCall>::kKind) {
-      Send(speakers_.at(responder.link()).job->stock_calls()->End(reply), responder);
+      const Speaker& speaker = speakers_.at(responder.link());
+      wire::native::StockCallReply answer = speaker.job->stock_calls()->End(reply);
+      shared.Add(std::move(responder), std::move(answer), speaker.shares_answers);
       continue;
     }
     // A session that could not be opened, or is closed, leaves its link free for another.

@@ -19,6 +19,7 @@
 #include "lockstep/coord/effects.h"
 #include "lockstep/coord/events.h"
 #include "lockstep/platform/link/server.h"
+#include "lockstep/server/shared_answers.h"
 #include "lockstep/wire/native/coordination_messages.h"
 #include "lockstep/wire/native/from_answer.h"
 #include "lockstep/wire/native/hosts_messages.h"
@@ -113,6 +114,8 @@ class NativeListener {
 
   // Replies to calls that have gone are dropped, as are those of other listeners.
   void Answer(const std::vector<coord::Reply>& replies);
+  // The same; what agents are told may stay in `shared`, for the caller to send.
+  void Answer(const std::vector<coord::Reply>& replies, SharedAnswers& shared);
 
   // The same, of a TorchCommand.
   void AnswerTorch(CallId call, absl::StatusOr<wire::native::TorchCommandReply> reply);
@@ -140,6 +143,7 @@ class NativeListener {
     NativeJob* job = nullptr;  // null: it was deleted
     absl::Status why;          // then
     SessionId session;
+    bool shares_answers = false;                 // takes one answer to several requests
     absl::flat_hash_map<uint64_t, CallId> open;  // by number
   };
   void EraseSession(const NativeJob* job, SessionId session);

@@ -43,7 +43,8 @@ class FakeStockCalls final : public StockCalls {
   }
   native::StockCallReply End(const coord::Reply& reply) override {
     ended.Add(reply.call);
-    return {.answer = {"bytes"}};
+    const auto* const read = std::get_if<coord::KeyRead>(&reply.answer);
+    return {.answer = {"bytes"}, .answer_rest = {read ? read->entry.value : nullptr}};
   }
   void Left(CallId call) override { left.Add(call); }
 
@@ -163,6 +164,47 @@ class NativeListenerTest : public ::testing::Test {
     EXPECT_EQ(client->Expect<native::OpenSessionReply>(FrameType::kAnswer).size, 4);
     return client;
   }
+  // The same, of an agent that takes one answer to several requests.
+  std::unique_ptr<RawClient> ConnectAgent(SessionId session) {
+    auto agent = Connect();
+    const size_t call = job_.calls.WaitForCount(0).size();
+    Ask(*agent, 1'000,
+        native::OpenSession{
+            .session = native::ToBytes(session), .job = "digits", .shares_answers = true});
+    Reply(call, coord::SessionOpened{.size = 4});
+    agent->Expect<native::OpenSessionReply>(FrameType::kAnswer);
+    return agent;
+  }
+  // Answers all of these calls of the job in one turn, each with its value.
+  using Values = std::vector<std::pair<size_t, std::shared_ptr<const std::string>>>;
+  void ReplyToAll(const Values& values) {
+    std::vector<coord::Reply> replies;
+    for (const auto& [index, value] : values) {
+      replies.push_back({.call = job_.calls.WaitForCount(index + 1).at(index),
+                         .error = nullptr,
+                         .answer = coord::KeyRead{{.key = "a", .value = value}}});
+    }
+    thread_.Do([&] { listener_->Answer(replies); });
+  }
+  // What answers these requests and no other, which is the next on the link.
+  static std::string NextAnswer(RawClient& agent, const std::vector<uint64_t>& requests) {
+    auto message = agent.Receive();
+    std::vector<uint64_t> answered;
+    if (message && message->type == FrameType::kAlsoAnswered) {
+      answered = native::Decode<native::AlsoAnswered>(message->payload)->requests;
+      const uint64_t named = message->id;
+      message = agent.Receive();
+      EXPECT_EQ(message->id, named);
+    }
+    EXPECT_EQ(message->type, FrameType::kAnswer);
+    answered.insert(answered.begin(), message->id);
+    EXPECT_EQ(answered, requests);
+    const auto reply = native::Decode<native::StockCallReply>(message->payload);
+    return reply->answer.data + std::string(reply->answer_rest.view());
+  }
+  static void AskForKey(RawClient& agent, uint64_t id) {
+    Ask(agent, id, native::StockCall{.method = "/s/Get", .request = {"a"}, .connection = id});
+  }
   // Answers the call of the job that came as number `index`, once it has come.
   void Reply(size_t index, coord::Answer answer, coord::ErrorPtr error = nullptr) {
     const CallId call = job_.calls.WaitForCount(index + 1).at(index);
@@ -204,6 +246,44 @@ TEST_F(NativeListenerTest, PassesCallsOfStockClientsOnAndTheirAnswersBack) {
   const auto connections = job_.stock.connections.WaitForCount(2);
   EXPECT_NE(connections[0], connections[1]);
   EXPECT_TRUE(job_.stock.left.WaitForCount(0).empty());
+}
+
+TEST_F(NativeListenerTest, AnAgentGetsOneCopyOfWhatSeveralOfItsClientsWaitFor) {
+  auto one = ConnectAgent({.high = 1, .low = 1});
+  for (const uint64_t id : {1, 2, 3}) AskForKey(*one, id);
+  job_.calls.WaitForCount(4);
+  auto two = ConnectAgent({.high = 1, .low = 2});
+  AskForKey(*two, 7);
+  AskForKey(*two, 8);
+  job_.calls.WaitForCount(7);
+  const auto value = std::make_shared<const std::string>(1000, 'v');
+  const auto other = std::make_shared<const std::string>("other");
+  // Of both agents in turn; the last of the first one is told something else.
+  ReplyToAll({{1, value}, {5, value}, {2, value}, {6, value}, {3, other}});
+  EXPECT_EQ(NextAnswer(*one, {1, 2}), absl::StrCat("bytes", *value));
+  EXPECT_EQ(NextAnswer(*one, {3}), "bytesother");
+  EXPECT_EQ(NextAnswer(*two, {7, 8}), absl::StrCat("bytes", *value));
+  EXPECT_EQ(job_.stock.ended.WaitForCount(5).size(), 5u);
+  // The requests were answered: their numbers are free, and a cancel of them means nothing.
+  two->Send(Message{.type = FrameType::kCancel, .id = 8});
+  AskForKey(*two, 9);
+  job_.calls.WaitForCount(8);
+  ReplyToAll({{7, other}});
+  EXPECT_EQ(NextAnswer(*two, {9}), "bytesother");
+  EXPECT_TRUE(job_.stock.left.WaitForCount(0).empty());
+}
+
+TEST_F(NativeListenerTest, AnAgentThatTakesNoSharedAnswersGetsEachByItself) {
+  auto agent = ConnectAndOpen();
+  AskForKey(*agent, 1);
+  AskForKey(*agent, 2);
+  job_.calls.WaitForCount(3);
+  const auto value = std::make_shared<const std::string>("value");
+  ReplyToAll({{1, value}, {2, value}});
+  // Whole in the field that agents have always read.
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(agent->Expect<native::StockCallReply>(FrameType::kAnswer).answer.data, "bytesvalue");
+  }
 }
 
 TEST_F(NativeListenerTest, ACallerThatLeavesIsToldApartFromAnAgentThatIsAway) {

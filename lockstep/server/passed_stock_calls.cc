@@ -20,8 +20,8 @@ StockCallReply ToWire(wire::stock::EncodedError error) {
 
 StockCallReply ToWire(wire::stock::EncodedAnswer answer) {
   StockCallReply reply;
-  if (answer.tail) answer.head.append(*answer.tail);
   reply.answer.data = std::move(answer.head);
+  reply.answer_rest.data = std::move(answer.tail);
   return reply;
 }
 

@@ -131,7 +131,9 @@ struct MessageReader::Header {
   bool more_follows() const { return (flags & kMoreFollows) != 0; }
 };
 
-bool IsKnown(FrameType type) { return type >= FrameType::kHello && type <= FrameType::kTunnelEnd; }
+bool IsKnown(FrameType type) {
+  return type >= FrameType::kHello && type <= FrameType::kAlsoAnswered;
+}
 
 bool IsOfTunnel(FrameType type) {
   return type >= FrameType::kTunnelData && type <= FrameType::kTunnelEnd;

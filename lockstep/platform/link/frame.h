@@ -45,6 +45,9 @@ enum class FrameType : uint8_t {
   kTunnelData = 14,    // bytes of the connection
   kTunnelCredit = 15,  // so many bytes more, in `kind`, may be sent
   kTunnelEnd = 16,     // no more bytes in this direction; `kind` 1: the connection broke
+  // Of a server: what comes next for the request with this id answers others as well. Only in a
+  // session that takes such answers.
+  kAlsoAnswered = 17,
 };
 
 // Flag bits of a frame.

@@ -81,6 +81,15 @@ void Responder::Send(Payload payload) {
   if (auto sink = sink_.lock()) sink->Answer(link_, kind_, id_, std::move(payload));
 }
 
+void Responder::SendForAll(Payload payload, std::vector<Responder> others) {
+  payload.also.reserve(others.size());
+  for (Responder& other : others) {
+    LOCKSTEP_CHECK(other.link_ == link_ && std::exchange(other.owed_, false));
+    payload.also.push_back(other.id_);
+  }
+  Send(std::move(payload));
+}
+
 class Server::Impl : public Responder::Sink, public std::enable_shared_from_this<Server::Impl> {
  public:
   Impl(runtime::Loop& loop, Options options, ServerEvents events)
@@ -449,13 +458,19 @@ bool Server::Impl::MayStay(const Link& link, const Request& request) {
 void Server::Impl::Answer(LinkId id, RequestKind kind, uint64_t request, Payload payload) {
   const auto it = links_.find(id);
   if (it == links_.end() || it->second->in_flight.erase(request) == 0) return;
+  for (const uint64_t other : payload.also) it->second->in_flight.erase(other);
   if (it->second->in_flight.empty()) it->second->quiet_since = runtime::MonotonicNow();
+  std::string also;  // encoded; empty: nobody else is answered
+  if (!payload.also.empty()) {
+    also = wire::native::Encode(wire::native::AlsoAnswered{.requests = std::move(payload.also)});
+  }
   const size_t bytes = payload.shared != nullptr ? payload.shared->size() : payload.bytes.size();
   if (bytes > options_.link.message_bytes_max) {
     payload = Failure(LimitExceeded(
         absl::StrFormat("the answer has %d bytes, %d are allowed (message_bytes_max); ask for less",
                         bytes, options_.link.message_bytes_max)));
-  } else if (bytes > kLongAnswerBytes && !it->second->connection->HasRoom(bytes)) {
+  } else if (bytes > kLongAnswerBytes &&
+             !it->second->connection->HasRoom(bytes + also.size() + kFrameHeaderBytes)) {
     // One link carries the answers of many callers where it is an agent's: those that fit go.
     payload = Failure(LimitExceeded(absl::StrFormat(
         "the answer has %d bytes, and too many wait to be read on this connection already "
@@ -464,6 +479,13 @@ void Server::Impl::Answer(LinkId id, RequestKind kind, uint64_t request, Payload
   } else if (bytes > kLongAnswerBytes && options_.memory != nullptr &&
              !options_.memory->Holds(bytes)) {
     payload = Failure(MemoryMax(*options_.memory, bytes));
+  }
+  if (!also.empty()) {
+    // Sent first: a message of one frame is never overtaken by a later one.
+    it->second->connection->Send({.type = FrameType::kAlsoAnswered,
+                                  .must_understand = true,
+                                  .id = request,
+                                  .payload = std::move(also)});
   }
   Message message = {
       .type = payload.failed ? FrameType::kError : FrameType::kAnswer, .kind = kind, .id = request};

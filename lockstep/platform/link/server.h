@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -47,6 +48,8 @@ struct Payload {
   std::string bytes;
   std::shared_ptr<const std::string>
       shared;  // when not null: instead of `bytes`, sent to others too
+  // Requests of the same link that this answers as well.
+  std::vector<uint64_t> also = {};
 };
 
 // The duty to answer one request, exactly once. Loop-confined; may be kept for as long as the
@@ -79,6 +82,9 @@ class Responder {
   void Fail(const absl::Status& status);
   // Either of these. Only once: the duty is done.
   void Send(Payload payload);
+  // The same, which does the duty of `others` as well: requests of the same link, whose client
+  // takes one answer to several.
+  void SendForAll(Payload payload, std::vector<Responder> others);
 
   LinkId link() const { return link_; }
   RequestKind kind() const { return kind_; }

@@ -49,7 +49,7 @@ struct SharedBytes {
   // Good for as long as the bytes are shared.
   std::string_view view() const { return data == nullptr ? std::string_view() : *data; }
   friend bool operator==(const SharedBytes& a, const SharedBytes& b) {
-    return a.view() == b.view();
+    return a.data == b.data || a.view() == b.view();
   }
 };
 

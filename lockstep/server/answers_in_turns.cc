@@ -1,0 +1,57 @@
+#include "lockstep/server/answers_in_turns.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+namespace lockstep::server {
+
+void AnswersInTurns::Add(std::vector<coord::Reply>&& replies) {
+  if (replies.empty()) return;
+  if (!running_ && replies.size() <= kStep) {
+    answer_(replies, shared_);
+    shared_.SendAll();
+    return;
+  }
+  waiting_ += replies.size();
+  events_.push_back(std::move(replies));
+  if (at_once_) return Finish();
+  if (!std::exchange(running_, true)) Run();
+}
+
+bool AnswersInTurns::Step() {
+  if (events_.empty()) return false;
+  std::vector<coord::Reply>& event = events_.front();
+  if (sent_ == event.size()) {
+    if (shared_.SendSome(kStep)) return true;
+    events_.pop_front();
+    sent_ = 0;
+    return !events_.empty();
+  }
+  const size_t count = std::min(kStep, event.size() - sent_);
+  const auto begin = std::make_move_iterator(event.begin() + static_cast<ptrdiff_t>(sent_));
+  const std::vector<coord::Reply> next(begin, begin + static_cast<ptrdiff_t>(count));
+  sent_ += count;
+  waiting_ -= count;
+  // May add events.
+  answer_(next, shared_);
+  return true;
+}
+
+void AnswersInTurns::Run() {
+  runtime::TurnBudget budget;
+  while (Step()) {
+    if (!budget.Spent()) continue;
+    return loop_.Post([this, alive = std::weak_ptr(alive_)] {
+      if (!alive.expired()) Run();
+    });
+  }
+  running_ = false;
+}
+
+void AnswersInTurns::Finish() {
+  at_once_ = true;
+  while (Step()) continue;
+}
+
+}  // namespace lockstep::server
