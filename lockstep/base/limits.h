@@ -22,7 +22,7 @@ inline constexpr size_t kErrorTextBytesMax = 3072;
 inline constexpr size_t kNamesInErrorMax = 3;
 
 // Members of one job: `members_max`.
-inline constexpr int32_t kMembersMax = 65536;
+inline constexpr int32_t kMembersMax = 131'072;
 
 // The highest number of an attempt, of a job, of its store and of a run: `attempt_max`.
 inline constexpr int64_t kAttemptMax = (int64_t{1} << 31) - 1;

@@ -474,7 +474,7 @@ TEST(Join, GivesAnIndexBackThatACallerDidNotWaitFor) {
   EXPECT_EQ(h.Condition(2), MemberCondition::kRegistering);
 }
 
-// Looking through all members for each of them would be two thousand million looks.
+// Looking through all members for each of them would be thousands of millions of looks.
 TEST(Join, AsManyAsAJobMayHaveAreGivenOneEach) {
   CoordinatorHarness h({.size = kMembersMax});
   for (int i = 0; i < kMembersMax; ++i) {

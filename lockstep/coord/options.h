@@ -91,7 +91,7 @@ struct CoordinatorOptions {
   // What one member brings to a barrier, and all together.
   size_t barrier_value_bytes_max = 64 << 10;
   size_t barrier_values_bytes_max = 32 << 20;
-  size_t sessions_max = 100'000;
+  size_t sessions_max = 150'000;  // every member, and tools
   // Of one session: requests that took effect and whose answers the client has not confirmed.
   size_t kept_answers_max = 4096;
   // Of one member: labels, and the bytes of each and of the phase.

@@ -58,7 +58,7 @@ TEST(CommandLine, EverythingCanBeSaid) {
                                "--job",
                                "a=1",
                                "--job",
-                               "b=65536@localhost:81",
+                               "b=131072@localhost:81",
                                "--register-timeout",
                                "90s",
                                "--heartbeat-timeout",
@@ -78,7 +78,7 @@ TEST(CommandLine, EverythingCanBeSaid) {
   EXPECT_EQ(options.listen, (runtime::Address{.host = "::1", .port = 0}));
   ASSERT_EQ(options.jobs.size(), 2u);
   EXPECT_FALSE(options.jobs[0].recoverable);
-  EXPECT_EQ(options.jobs[1].size, 65536);
+  EXPECT_EQ(options.jobs[1].size, 131072);
   EXPECT_EQ(options.jobs[1].address, (runtime::Address{.host = "localhost", .port = 81}));
   EXPECT_TRUE(options.jobs[1].recoverable);
   EXPECT_EQ(options.coordinator.register_timeout, absl::Seconds(90));
@@ -220,13 +220,13 @@ TEST(CommandLine, AJobMayHaveRoles) {
   EXPECT_EQ(job->roles[0].size, 4);
   EXPECT_EQ(job->roles[1].name, "ps");
   EXPECT_EQ(job->address, (runtime::Address{.host = "localhost", .port = 81}));
-  for (const char* wrong : {"a=worker:", "a=:1", "a=w:1,w:2", "a=w:1,4", "a=w:40000,p:40000"}) {
+  for (const char* wrong : {"a=worker:", "a=:1", "a=w:1,w:2", "a=w:1,4", "a=w:70000,p:70000"}) {
     EXPECT_FALSE(ParseJob(wrong).ok()) << wrong;
   }
 }
 
 TEST(CommandLine, WrongJobsAreNamed) {
-  for (const char* wrong : {"a", "=4", "a=", "a=0", "a=-1", "a=65537", "a=4x", "a b=4", "a=4@",
+  for (const char* wrong : {"a", "=4", "a=", "a=0", "a=-1", "a=131073", "a=4x", "a b=4", "a=4@",
                             "a=4@host", "a=4@host:99999", "a=99999999999"}) {
     absl::StatusOr<JobOptions> job = ParseJob(wrong);
     ASSERT_FALSE(job.ok()) << wrong;
@@ -257,7 +257,7 @@ TEST(CommandLine, AJobHasRolesAndAnAddress) {
   EXPECT_EQ(job->address->port, 81);
   EXPECT_TRUE(ParseJob("digits=4")->roles.empty());
   for (const char* wrong : {"digits=worker:0", "digits=worker:2,", "digits=:2", "digits=a:1,a:1",
-                            "digits=a:40000,b:40000", "digits=a b:1", "digits=worker:x"}) {
+                            "digits=a:70000,b:70000", "digits=a b:1", "digits=worker:x"}) {
     EXPECT_FALSE(ParseJob(wrong).ok()) << wrong;
   }
 }

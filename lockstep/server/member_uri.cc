@@ -46,8 +46,8 @@ bool IsPart(std::string_view part) {
 
 // One spelling for each number: no sign, no leading zero.
 std::optional<MemberIndex> ReadMember(std::string_view digits) {
-  static_assert(kMembersMax <= 99999);
-  if (digits.empty() || digits.size() > 5 || (digits.size() > 1 && digits.front() == '0')) {
+  static_assert(kMembersMax <= 999'999);
+  if (digits.empty() || digits.size() > 6 || (digits.size() > 1 && digits.front() == '0')) {
     return std::nullopt;
   }
   int32_t number = 0;

@@ -52,7 +52,7 @@ std::string Fault(std::string_view pattern) {
 TEST(MemberUri, NamesOneMemberOfOneJob) {
   EXPECT_EQ(FindPart("digits", "3"), "digits 3");
   EXPECT_EQ(FindPart("digits", "0"), "digits 0");
-  EXPECT_EQ(FindPart("a.b_c-D", "65535"), "a.b_c-D 65535");
+  EXPECT_EQ(FindPart("a.b_c-D", "131071"), "a.b_c-D 131071");
   EXPECT_EQ(Find({"spiffe://example.org/7/digits"}, "spiffe://example.org/{member}/{job}"),
             "digits 7");
   EXPECT_EQ(Find({"urn.x://h/digits/7/end"}, "urn.x://h/{job}/{member}/end"), "digits 7");
@@ -76,33 +76,13 @@ TEST(MemberUri, OfAnotherKindNamesNone) {
 
 // Begins as those of members do, so that somebody may have meant one.
 TEST(MemberUri, ThatIsNotClearIsRefused) {
-  for (const std::string number : {"",
-                                   "-1",
-                                   "+1",
-                                   "03",
-                                   "00",
-                                   "1 ",
-                                   " 1",
-                                   "1\t",
-                                   "0x1",
-                                   "1e1",
-                                   "1.0",
-                                   "65536",
-                                   "99999",
-                                   "100000",
-                                   "2147483648",
-                                   "4294967296",
-                                   "18446744073709551617",
-                                   "%33",
-                                   "3%00",
-                                   "three",
-                                   "3/",
-                                   "3/4",
-                                   "3?",
-                                   "3#",
-                                   "3?x=1",
-                                   "\xd9\xa3",
-                                   "{member}"}) {
+  for (const std::string number : {"",         "-1",         "+1",         "03",
+                                   "00",       "1 ",         " 1",         "1\t",
+                                   "0x1",      "1e1",        "1.0",        "131072",
+                                   "1000000",  "2147483648", "4294967296", "18446744073709551617",
+                                   "%33",      "3%00",       "three",      "3/",
+                                   "3/4",      "3?",         "3#",         "3?x=1",
+                                   "\xd9\xa3", "{member}"}) {
     EXPECT_EQ(FindPart("digits", number), "refused") << number;
   }
   EXPECT_EQ(FindPart("digits", std::string("3\0", 2)), "refused");

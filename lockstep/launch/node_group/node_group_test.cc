@@ -41,7 +41,7 @@ TEST_F(NodeGroupTest, Finding20_SizesOfNodesDoNotOverflow) {
   EXPECT_EQ(nodes_[7].refusal, "");
   template_.processes = 2;
   Come(5);
-  EXPECT_THAT(nodes_[5].refusal, HasSubstr("would have 65537 processes"));
+  EXPECT_THAT(nodes_[5].refusal, HasSubstr("would have 131073 processes"));
   EXPECT_THAT(nodes_[7].told, IsEmpty());
 }
 

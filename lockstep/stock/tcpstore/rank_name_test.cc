@@ -17,7 +17,7 @@ TEST(RankOfKey, IsNothingElse) {
   EXPECT_EQ(RankOfKey("/store_based_barrier_key:1"), std::nullopt);
   EXPECT_EQ(RankOfKey("/weights3"), std::nullopt);
   EXPECT_EQ(RankOfKey("/x/"), std::nullopt);
-  EXPECT_EQ(RankOfKey("/x/65536"), std::nullopt) << "no job has so many members";
+  EXPECT_EQ(RankOfKey("/x/131072"), std::nullopt) << "no job has so many members";
   EXPECT_EQ(RankOfKey("/x/99999999999999999999"), std::nullopt);
 }
 
