@@ -297,15 +297,18 @@ def store_of(address, job):
 class TorchRun:
     """Four processes of stock PyTorch, told of on a thread of its own while something else runs."""
 
-    def __init__(self, story, address, python):
-        self.outcome = Outcome("run 3, PyTorch beside it")
+    def __init__(self, story, address, run, options=()):
+        python = torch_python()
+        if python is None:
+            raise Trouble("no Python here has torch; scripts/setup.sh torch makes one that has")
+        self.outcome = Outcome(f"run {run}, PyTorch beside it")
         self.trouble, self.store, self.trained = None, {}, (0.0, 0.0)
         self._story, self._address, self._began = story, address, time.monotonic()
-        self._command = Command("run-3-torch", [
-            LOCKSTEP, "run", "-n", SIZE, "--job", TORCH_JOB, "--coordinator", address, "--", python,
-            TORCH_EXAMPLE, "--epochs", TORCH_EPOCHS])
-        story.tell("started", f"lockstep run -n {SIZE} --job {TORCH_JOB} -- python "
-                              f"examples/{TORCH_EXAMPLE.name}, on the same server")
+        self._command = Command(f"run-{run}-torch", [
+            LOCKSTEP, "run", "-n", SIZE, "--job", TORCH_JOB, "--coordinator", address, *options, "--",
+            python, TORCH_EXAMPLE, "--epochs", TORCH_EPOCHS])
+        story.tell("started", " ".join([f"lockstep run -n {SIZE} --job {TORCH_JOB}", *options,
+                                        f"-- python examples/{TORCH_EXAMPLE.name}, on the same server"]))
         self._thread = threading.Thread(target=self._follow, daemon=True)
         self._thread.start()
 
@@ -331,6 +334,13 @@ class TorchRun:
                             f"lockstep run exits with {outcome.code}")
         outcome.took_s = time.monotonic() - self._began
 
+    def share(self):
+        """Of its steps; none: it has not begun, or the server is still asked about its store."""
+        if self.trouble:
+            raise Trouble(str(self.trouble))
+        at = progress(self._command.lines) if self.store else None
+        return at and at[0] / at[1]
+
     def end(self):
         self._thread.join(2 * TRAINING_LIMIT_S)
         self.stop()
@@ -344,10 +354,7 @@ class TorchRun:
 
 def run_beside_torch(story, watch, address, attempts_before):
     """The JAX job once more, and a PyTorch job at the same time, on one server."""
-    python = torch_python()
-    if python is None:
-        raise Trouble("no Python here has torch; scripts/setup.sh torch makes one that has")
-    torch = TorchRun(story, address, python)
+    torch = TorchRun(story, address, 3)
     try:
         jax = run_to_the_end(story, watch, address, "run 3, on the same server", "run-3", attempts_before)
         outcome = torch.end()
@@ -519,13 +526,13 @@ def native_finals(lines):
             if process is not None and (match := said.search(text))}
 
 
-def kill_and_restart(story, server, name, state, job, address, step):
+def kill_and_restart(story, server, name, state, job, address, step, keep=()):
     """The server that follows, on the same directory."""
     server.process.kill()
     server.stop()
     story.tell("KILLED", f"the server itself, by SIGKILL at step {step}; it restarts on the same "
                          "directory")
-    return start_server(story, name, ["--state", state], job, address)[0]
+    return start_server(story, name, ["--state", state, *keep], job, address)[0]
 
 
 def run_while_the_server_dies(story):
@@ -628,36 +635,48 @@ def run_with_data_workers(story):
     return outcome
 
 
-def run_with_an_agent(story, undisturbed):
-    """Four stock processes behind an agent; their server is killed and started again, twice."""
+def wait_for_both(jax, torch, share):
+    """Until JAX has done this share of its steps, while torch trains; returns the steps of JAX."""
+    deadline = time.monotonic() + TRAINING_LIMIT_S
+    while time.monotonic() < deadline:
+        at, of_torch = progress(jax.lines), torch.share()
+        if at and of_torch and (at[0] >= share * at[1] or of_torch >= share + 0.2):
+            return at[0]
+        time.sleep(POLL_S)
+    raise Trouble(f"run 7: JAX and PyTorch did not both train at {share:.0%} of the steps")
+
+
+def run_with_agents(story, undisturbed, torch_undisturbed):
+    """Four stock processes of JAX and of PyTorch behind agents; their server is killed twice."""
     outcome, began = Outcome("run 7, server killed twice"), time.monotonic()
-    state = LOGS / "state-of-run-7"
-    server, address = start_server(story, "server-of-run-7", ["--state", state])
-    watch, command = Watch(address), None
+    state, keep = LOGS / "state-of-run-7", ("--torch-store-durable", "--job", f"{TORCH_JOB}={SIZE}")
+    server, address = start_server(story, "server-of-run-7", ["--state", state, *keep])
+    watch, command, torch, open_at_kills = Watch(address), None, None, []
     try:
+        torch = TorchRun(story, address, 7, ["--agent"])
         command = start_run(story, address, "run-7", ["--agent"])
         outcome.attempt = wait_until_training(story, watch, command, 0)
-        for kill, share in enumerate((0.3, 0.6), start=1):
-            step, _, _ = command.wait_for(
-                f"{share:.0%} of the steps", lambda lines: (at := progress(lines)) and at[0] >=
-                share * at[1] and at, TRAINING_LIMIT_S)
+        for kill, share in enumerate((0.1, 0.5), start=1):
+            step = wait_for_both(command, torch, share)
+            open_at_kills.append(torch.share() < 1 and not finals(command.lines))
             server = kill_and_restart(story, server, f"server-of-run-7-again-{kill}", state, JOB,
-                                      address, step)
+                                      address, step, keep)
         outcome.finals = wait_for_finals(command)
         outcome.step = progress(command.lines)[0]
         outcome.code = command.end(60)
         _, job = watch.wait_for("the attempt's end", lambda j: j["state"] == "ended", 30)
         story.tell("ended", f"attempt {job['attempt']}; lockstep run exits with {outcome.code}")
+        beside = torch.end()
     finally:
         watch.stop()
-        if command:
-            command.stop()
-        server.stop()
+        for one in filter(None, (command, torch, server)):
+            one.stop()
     outcome.took_s = time.monotonic() - began
-    story.claim(outcome.code == 0 and job["attempt"] == outcome.attempt and
-                outcome.finals == undisturbed,
+    story.claim(outcome.code == 0 and job["attempt"] == outcome.attempt and outcome.finals == undisturbed,
                 f"run 7: {SIZE} stock processes end as in run 1, without a restart")
-    return outcome
+    story.claim(beside.code == 0 and beside.finals == torch_undisturbed and all(open_at_kills),
+                f"run 7: {SIZE} stock PyTorch processes, training at both kills, end as in run 3")
+    return [outcome, beside]
 
 
 def shorten(text, most=110):
@@ -760,8 +779,8 @@ def main():
         outage_ms = run_while_the_server_dies(story)
         story.heading("Run 6: the digits come from two data workers; one of them is killed")
         outcomes.append(run_with_data_workers(story))
-        story.heading("Run 7: stock processes behind an agent; the server is killed twice")
-        outcomes.append(run_with_an_agent(story, outcomes[0].finals))
+        story.heading("Run 7: stock JAX and PyTorch behind agents; the server is killed twice")
+        outcomes += run_with_agents(story, outcomes[0].finals, outcomes[3].finals)
         print_figures(outcomes, figures, watch, outage_ms)
     except Trouble as trouble:
         story.tell("TROUBLE", str(trouble))

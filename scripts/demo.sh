@@ -4,8 +4,9 @@
 # four stock PyTorch processes beside it on the same server. Then the host of one will be taken
 # away: all save at one step, and continue from there. Then the server itself is killed, and four
 # members that know Lockstep continue. Then the digits come from two data workers, one of which is
-# killed. Last, the server of four stock JAX processes is killed twice; an agent on their host keeps
-# them alive. It needs only Debian 12 with its package mirrors. Raw logs: build/demo/.
+# killed. Last, the server of four stock JAX processes and four stock PyTorch processes is killed
+# twice; agents on their host keep them alive. It needs only Debian 12 with its package mirrors. Raw
+# logs: build/demo/.
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
 started=$SECONDS
