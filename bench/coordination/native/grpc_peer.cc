@@ -1,6 +1,5 @@
 // Peers that speak gRPC: a bare echo, etcd, and jaxlib's coordination service (or a listener for
 // its clients). Requests are made by hand, since they are small and the protocols are theirs.
-#include <map>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -8,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/grpcpp.h"
+#include "jax_calls.h"
 #include "peer.h"
 #include "protozero/pbf_reader.hpp"
 #include "protozero/pbf_writer.hpp"
@@ -51,8 +51,9 @@ class GrpcPeer : public Peer {
  protected:
   using Reply = std::function<void(std::string bytes)>;
 
-  void Call(size_t client, const std::string& method, std::string request, Reply reply) {
-    auto* call = new Unary(std::move(reply), method);
+  void Call(size_t client, const std::string& method, std::string request, Reply reply,
+            bool fails = false) {
+    auto* call = new Unary(std::move(reply), method, fails);
     const grpc::Slice slice(request);
     const grpc::ByteBuffer buffer(&slice, 1);
     call->reader = stubs_[client]->PrepareUnaryCall(&call->context, method, buffer, &queue_);
@@ -84,13 +85,16 @@ class GrpcPeer : public Peer {
   };
   struct Unary : Tag {
     void Came(bool) override {
-      if (!status.ok()) Die(method + ": " + status.error_message());
-      reply(Bytes(answer));
+      if (status.ok() == fails) {
+        Die(absl::StrCat(method, ": ", int{status.error_code()}, " ", status.error_message()));
+      }
+      reply(fails ? "" : Bytes(answer));
       delete this;
     }
-    Unary(Reply r, std::string m) : reply(std::move(r)), method(std::move(m)) {}
+    Unary(Reply r, std::string m, bool f) : reply(std::move(r)), method(std::move(m)), fails(f) {}
     Reply reply;
     std::string method;
+    bool fails;  // as the caller expects
     grpc::ClientContext context;
     grpc::ByteBuffer answer;
     grpc::Status status;
@@ -247,88 +251,15 @@ class EtcdPeer : public GrpcPeer {
   }
 };
 
-// --- xla.coordination.CoordinationService ---
+// --- jaxlib's coordination service, or what serves its clients ---
 
-class JaxlibPeer : public GrpcPeer {
+class JaxlibPeer : public JaxCalls<GrpcPeer> {
  public:
-  using GrpcPeer::GrpcPeer;
-
+  using JaxCalls::JaxCalls;
   void Connect(size_t clients) override {
     GrpcPeer::Connect(clients);
-    size_t missing = clients;
-    for (size_t i = 0; i < clients; ++i) {
-      std::string request;
-      pbf_writer registration(request);
-      registration.add_fixed64(3, 1000 + i);
-      registration.add_int32(5, static_cast<int32_t>(i));
-      Call(i, Method("RegisterTask"), std::move(request), [&](const std::string& response) {
-        pbf_reader in(response);
-        while (in.next(1)) service_ = in.get_fixed64();
-        if (--missing == 0) Stop();
-      });
-    }
-    Run();
-    counters_.resize(clients);
+    Register(clients);
   }
-
-  void Set(size_t client, std::string key, std::string value, Done done) override {
-    std::string entry;
-    pbf_writer pair(entry);
-    pair.add_bytes(1, key);
-    pair.add_bytes(2, value);
-    std::string request = Begin(client);
-    pbf_writer insertion(request);
-    insertion.add_message(2, entry);
-    insertion.add_bool(3, true);
-    Call(client, Method("InsertKeyValue"), std::move(request),
-         [done = std::move(done)](const std::string&) { done({}); });
-  }
-  void Get(size_t client, std::string key, Done done) override {
-    std::string request = Begin(client);
-    pbf_writer(request).add_bytes(2, key);
-    Call(client, Method("GetKeyValue"), std::move(request),
-         [done = std::move(done)](const std::string& response) {
-           pbf_reader in(response);
-           std::string value;
-           while (in.next(1)) {
-             pbf_reader entry = in.get_message();
-             while (entry.next(2)) value = entry.get_string();
-           }
-           done(value);
-         });
-  }
-  void Wait(size_t client, std::string key, Done done) override {
-    Get(client, std::move(key), std::move(done));
-  }
-  void Barrier(size_t client, std::string id, Done done) override {
-    std::string request = Begin(client);
-    pbf_writer arrival(request);
-    arrival.add_bytes(2, id);
-    arrival.add_int64(3, 120'000);
-    arrival.add_int32(5, static_cast<int32_t>(client));
-    if (const int64_t counter = counters_[client][id]++; counter != 0) {
-      arrival.add_int64(6, counter);
-    }
-    Call(client, Method("Barrier"), std::move(request),
-         [done = std::move(done)](const std::string&) { done({}); });
-  }
-
- private:
-  static std::string Method(const char* name) {
-    return absl::StrCat("/xla.coordination.CoordinationService/", name);
-  }
-  std::string Begin(size_t client) const {
-    std::string who;
-    pbf_writer incarnations(who);
-    incarnations.add_fixed64(2, 1000 + client);
-    incarnations.add_fixed64(3, service_);
-    std::string request;
-    pbf_writer(request).add_message(1, who);
-    return request;
-  }
-
-  uint64_t service_ = 0;
-  std::vector<std::map<std::string, int64_t>> counters_;
 };
 
 }  // namespace

@@ -16,18 +16,6 @@
 
 namespace lockstep::bench {
 
-void Die(const std::string& text) {
-  std::fprintf(stderr, "coordination_bench: %s\n", text.c_str());
-  std::_Exit(1);
-}
-
-void Peer::Wait(size_t, std::string, Done) { Die("this peer has no such row"); }
-void Peer::Swap(size_t, std::string, std::string, std::string, Done) {
-  Die("this peer has no such row");
-}
-void Peer::Barrier(size_t, std::string, Done) { Die("this peer has no such row"); }
-void Peer::Watch(size_t, std::string, Done, Done) { Die("this peer has no such row"); }
-
 namespace {
 
 using Clock = std::chrono::steady_clock;

@@ -31,6 +31,10 @@ class Peer {
   virtual void Barrier(size_t client, std::string id, Done done);
   // `changed` for every write to the key from now on; `ready` when "now" is.
   virtual void Watch(size_t client, std::string key, Done ready, Done changed);
+  // Until the job has failed, for this client.
+  virtual void AwaitError(size_t client, Done done);
+  // Its process comes anew, which the job does not survive.
+  virtual void Restart(size_t client, Done done);
 
   // Works until `Stop`, which a `Done` calls.
   virtual void Run() = 0;
