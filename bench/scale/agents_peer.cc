@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
-#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -41,16 +39,8 @@ class AgentsCarrier : public Agents {
     agent.Close();
   }
 
-  void Run() override {
-    std::unique_lock lock(mutex_);
-    stopped_signal_.wait(lock, [this] { return stopped_; });
-    stopped_ = false;
-  }
-  void Stop() override {
-    const std::lock_guard lock(mutex_);
-    stopped_ = true;
-    stopped_signal_.notify_one();
-  }
+  void Run() override { stop_.Wait(); }
+  void Stop() override { stop_.Give(); }
 
  protected:
   void Call(size_t client, const std::string& method, std::string request,
@@ -106,9 +96,7 @@ class AgentsCarrier : public Agents {
   std::function<void(size_t)> opened_;
   std::atomic<size_t> next_ = 0;
   std::atomic<size_t> dying_ = static_cast<size_t>(-1);
-  std::mutex mutex_;
-  std::condition_variable stopped_signal_;
-  bool stopped_ = false;
+  StopSignal stop_;
 };
 
 class AgentsPeer : public JaxCalls<AgentsCarrier> {

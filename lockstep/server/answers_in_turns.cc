@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <iterator>
-#include <utility>
 
 namespace lockstep::server {
 
 void AnswersInTurns::Add(std::vector<coord::Reply>&& replies) {
   if (replies.empty()) return;
-  if (!running_ && replies.size() <= kStep) {
+  if (!work_.running() && replies.size() <= kStep) {
     answer_(replies, shared_);
     shared_.SendAll();
     return;
@@ -16,7 +15,7 @@ void AnswersInTurns::Add(std::vector<coord::Reply>&& replies) {
   waiting_ += replies.size();
   events_.push_back(std::move(replies));
   if (at_once_) return Finish();
-  if (!std::exchange(running_, true)) Run();
+  work_.Begin();
 }
 
 bool AnswersInTurns::Step() {
@@ -38,20 +37,9 @@ bool AnswersInTurns::Step() {
   return true;
 }
 
-void AnswersInTurns::Run() {
-  runtime::TurnBudget budget;
-  while (Step()) {
-    if (!budget.Spent()) continue;
-    return loop_.Post([this, alive = std::weak_ptr(alive_)] {
-      if (!alive.expired()) Run();
-    });
-  }
-  running_ = false;
-}
-
 void AnswersInTurns::Finish() {
   at_once_ = true;
-  while (Step()) continue;
+  work_.Finish();
 }
 
 }  // namespace lockstep::server

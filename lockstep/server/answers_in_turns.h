@@ -4,12 +4,12 @@
 #include <cstddef>
 #include <deque>
 #include <functional>
-#include <memory>
 #include <utility>
 #include <vector>
 
 #include "lockstep/coord/effects.h"
 #include "lockstep/platform/runtime/loop.h"
+#include "lockstep/platform/runtime/work_in_turns.h"
 #include "lockstep/server/shared_answers.h"
 
 namespace lockstep::server {
@@ -27,7 +27,8 @@ class AnswersInTurns {
 
   static constexpr size_t kStep = 64;  // answers, or links, between two looks at the clock
 
-  AnswersInTurns(runtime::Loop& loop, Answer answer) : loop_(loop), answer_(std::move(answer)) {}
+  AnswersInTurns(runtime::Loop& loop, Answer answer)
+      : answer_(std::move(answer)), work_(loop, [this] { return Step(); }) {}
 
   // Of one event.
   void Add(std::vector<coord::Reply>&& replies);
@@ -39,17 +40,14 @@ class AnswersInTurns {
  private:
   // The next few; false: there are none.
   bool Step();
-  void Run();
 
-  runtime::Loop& loop_;
   const Answer answer_;
   std::deque<std::vector<coord::Reply>> events_;
   size_t sent_ = 0;     // of the first event
   size_t waiting_ = 0;  // of all events
   SharedAnswers shared_;
-  bool running_ = false;
   bool at_once_ = false;
-  const std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);
+  runtime::WorkInTurns work_;
 };
 
 }  // namespace lockstep::server

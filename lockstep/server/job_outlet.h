@@ -25,8 +25,9 @@ namespace lockstep::server {
 // Replies and events go out when the records that came with them, and all before, are durable.
 //
 // Owns what waits for the journal. Threads: loop-confined. Bounds: those of the commit queue.
-// Promises: in the order of the effects; each call is answered once, with an error where the state
-// cannot be written.
+// Promises: what is told waits for what it tells of; each call is answered once, with an error
+// where the state cannot be written. Where an event answers many calls, its news may overtake
+// answers.
 class JobOutlet {
  public:
   // The server's and the job's; they outlive it.

@@ -60,7 +60,7 @@ void LongAnswers::Take(std::vector<coord::Reply>& replies) {
   }
   replies.erase(kept, replies.end());
   while (making_.size() > 1 && bytes_ > kPendingBytesMax) Step();
-  if (!making_.empty() && !std::exchange(running_, true)) Run();
+  if (!making_.empty()) work_.Begin();
 }
 
 bool LongAnswers::TakeIfLong(coord::Reply& reply) {
@@ -105,22 +105,6 @@ LongAnswers::Encode LongAnswers::EncodeMembers(std::shared_ptr<const coord::JobC
     out += wire::native::Encode(part);
     return next < change->later.size();
   };
-}
-
-void LongAnswers::Run() {
-  runtime::TurnBudget budget;
-  while (Step()) {
-    if (!budget.Spent()) continue;
-    return loop_.Post([this, alive = std::weak_ptr(alive_)] {
-      if (!alive.expired()) Run();
-    });
-  }
-  running_ = false;
-}
-
-void LongAnswers::Finish() {
-  while (Step()) {
-  }
 }
 
 bool LongAnswers::Step() {

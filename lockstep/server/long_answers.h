@@ -16,6 +16,7 @@
 #include "lockstep/coord/effects.h"
 #include "lockstep/coord/view.h"
 #include "lockstep/platform/runtime/loop.h"
+#include "lockstep/platform/runtime/work_in_turns.h"
 #include "lockstep/wire/native/kinds.h"
 
 namespace lockstep::server {
@@ -44,12 +45,13 @@ class LongAnswers {
   // What answers that are not encoded yet may hold together: `long_answers_bytes_max`.
   static constexpr size_t kPendingBytesMax = size_t{64} << 20;
 
-  LongAnswers(runtime::Loop& loop, Source source) : loop_(loop), source_(std::move(source)) {}
+  LongAnswers(runtime::Loop& loop, Source source)
+      : source_(std::move(source)), work_(loop, [this] { return Step(); }) {}
 
   // Takes the long ones out, and answers them in time.
   void Take(std::vector<coord::Reply>& replies);
   // Answers all at once: for the end.
-  void Finish();
+  void Finish() { work_.Finish(); }
   // What those hold that are not answered.
   size_t bytes() const { return bytes_; }
 
@@ -70,16 +72,13 @@ class LongAnswers {
   void Add(Making making);
   bool TakeIfLong(coord::Reply& reply);
   Encode EncodeMembers(std::shared_ptr<const coord::JobChange> change);
-  void Run();
   // Returns whether there is more to do.
   bool Step();
 
-  runtime::Loop& loop_;
   const Source source_;
   std::list<Making> making_;
-  size_t bytes_ = 0;      // all that they cost
-  bool running_ = false;  // or about to
-  const std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);
+  size_t bytes_ = 0;  // all that they cost
+  runtime::WorkInTurns work_;
 };
 
 }  // namespace lockstep::server

@@ -273,6 +273,30 @@ TEST_F(NativeListenerTest, AnAgentGetsOneCopyOfWhatSeveralOfItsClientsWaitFor) {
   EXPECT_TRUE(job_.stock.left.WaitForCount(0).empty());
 }
 
+TEST_F(NativeListenerTest, OneCopyAlsoOfWhatIsAnsweredInSeveralSteps) {
+  auto one = ConnectAgent({.high = 1, .low = 1});
+  for (const uint64_t id : {1, 2, 3}) AskForKey(*one, id);
+  job_.calls.WaitForCount(4);
+  auto two = ConnectAgent({.high = 1, .low = 2});
+  AskForKey(*two, 7);
+  const auto calls = job_.calls.WaitForCount(6);
+  const auto value = std::make_shared<const std::string>("value");
+  thread_.Do([&] {
+    SharedAnswers shared;
+    for (const size_t index : {1, 5, 2, 3}) {
+      listener_->Answer({{.call = calls.at(index),
+                          .error = nullptr,
+                          .answer = coord::KeyRead{{.key = "a", .value = value}}}},
+                        shared);
+    }
+    EXPECT_TRUE(shared.SendSome(1));
+    EXPECT_TRUE(shared.SendSome(1));
+    EXPECT_FALSE(shared.SendSome(1)) << "there are two links";
+  });
+  EXPECT_EQ(NextAnswer(*one, {1, 2, 3}), "bytesvalue");
+  EXPECT_EQ(NextAnswer(*two, {7}), "bytesvalue");
+}
+
 TEST_F(NativeListenerTest, AnAgentThatTakesNoSharedAnswersGetsEachByItself) {
   auto agent = ConnectAndOpen();
   AskForKey(*agent, 1);

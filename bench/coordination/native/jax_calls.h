@@ -82,7 +82,7 @@ class JaxCalls : public Carrier {
  protected:
   // All of them; returns when the last is answered.
   void Register(size_t clients) {
-    counters_.resize(clients);
+    Expect(clients);
     size_t missing = clients;
     for (size_t i = 0; i < clients; ++i) {
       RegisterOne(i, [this, &missing] {
@@ -91,6 +91,7 @@ class JaxCalls : public Carrier {
     }
     this->Run();
   }
+  // Before the first `RegisterOne`.
   void Expect(size_t clients) { counters_.resize(clients); }
   void RegisterOne(size_t client, std::function<void()> done) {
     this->Call(

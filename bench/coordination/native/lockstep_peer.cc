@@ -1,6 +1,4 @@
 // Native clients of lockstep/client, many in one process.
-#include <condition_variable>
-#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -101,15 +99,9 @@ class LockstepPeer : public Peer {
 
   void Run() override {
     while (next_) std::exchange(next_, nullptr)();
-    std::unique_lock lock(mutex_);
-    stopped_signal_.wait(lock, [this] { return stopped_; });
-    stopped_ = false;
+    stop_.Wait();
   }
-  void Stop() override {
-    const std::lock_guard lock(mutex_);
-    stopped_ = true;
-    stopped_signal_.notify_one();
-  }
+  void Stop() override { stop_.Give(); }
 
  private:
   // Called from `Run`, and not from within the call before it.
@@ -127,9 +119,7 @@ class LockstepPeer : public Peer {
   std::vector<std::unique_ptr<KeyWatch>> watches_;
   std::vector<Pending> pending_;
   std::function<void()> next_;
-  std::mutex mutex_;
-  std::condition_variable stopped_signal_;
-  bool stopped_ = false;
+  StopSignal stop_;
 };
 
 }  // namespace

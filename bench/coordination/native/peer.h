@@ -1,10 +1,12 @@
 // What the comparison asks of a server, whichever it is.
 #pragma once
 
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 
@@ -39,6 +41,26 @@ class Peer {
   // Works until `Stop`, which a `Done` calls.
   virtual void Run() = 0;
   virtual void Stop() = 0;
+};
+
+// How a thread of the library ends a peer's `Run`.
+class StopSignal {
+ public:
+  void Wait() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return given_; });
+    given_ = false;
+  }
+  void Give() {
+    const std::lock_guard lock(mutex_);
+    given_ = true;
+    changed_.notify_one();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool given_ = false;
 };
 
 // Ends the program: a figure from a server that failed is worth nothing.
