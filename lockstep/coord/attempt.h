@@ -72,6 +72,13 @@ class Attempt {
   void Handle(Time now, MemberIndex member, const Event& event, Effects& out) {
     lifecycle_.Handle(now, member, event, out);
   }
+  // Of the session of the agent through which these members call.
+  void Handle(Time now, const std::vector<MemberIndex>& callers, const OpenSession&) {
+    polls_.AgentBack(now, callers);
+  }
+  void Handle(Time now, const std::vector<MemberIndex>& callers, const SessionBroke& fact) {
+    if (!fact.silent) polls_.AgentEnded(now, callers);
+  }
   void ExpireBrokenLinks(Time now, std::optional<MemberIndex> newcomer, Effects& out) {
     lifecycle_.ExpireBrokenLinks(now, newcomer, out);
   }

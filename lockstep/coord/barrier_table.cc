@@ -24,12 +24,13 @@ constexpr size_t kFailuresToldMax = 10;
 // Tables larger than this are not checked as a whole at each step.
 constexpr size_t kCheckedMax = 32;
 
-// A caller of an instance that is over gets what is kept of it: one that meets once, and a native
-// one that lost its link while the others went on to the next instance.
+// A caller of an instance that is over gets what is kept of it: one that meets once, and one whose
+// session lost its link while the others went on to the next instance.
 bool IsOver(bool is_open, const KeptVerdicts::Verdict* last, const ArriveAtBarrier& request) {
   if (last == nullptr) return false;
   if (request.once && !is_open && !last->error) return true;
-  return request.caller.native() && is_open && request.counter == last->counter;
+  const bool retries = !request.caller.numbered_in().none();
+  return retries && is_open && request.counter == last->counter;
 }
 
 bool Opens(const JobRecord& job, const KeptVerdicts& kept, const KeptVerdicts::Verdict* last,

@@ -83,6 +83,19 @@ TEST_F(ThroughAnAgent, AMemberIsHeldToItsAttempt) {
               HasError(StatusCode::kInternal, Reason::kWrongServiceIncarnation));
 }
 
+TEST_F(ThroughAnAgent, ABarrierWhoseAnswerWasLostIsToldAgainThoughTheNextIsOpen) {
+  const CallId lost = h.Arrive(By(0, 1), "b", {.counter = 0});
+  const CallId other = h.Arrive(Who(1), "b", {.counter = 0});
+  EXPECT_THAT(h.Reply(other), Succeeded());
+  EXPECT_THAT(h.Reply(lost), Succeeded());
+  const CallId next = h.Arrive(Who(1), "b", {.counter = 1});
+
+  EXPECT_THAT(h.Reply(h.Arrive(By(0, 1), "b", {.counter = 0})), Succeeded());
+  EXPECT_TRUE(h.Pending(next));
+  EXPECT_THAT(h.Reply(h.Arrive(By(0, 2), "b", {.counter = 1})), Succeeded());
+  EXPECT_THAT(h.Reply(next), Succeeded());
+}
+
 TEST_F(ThroughAnAgent, ASilentLinkOfTheAgentIsNoProofOfADeath) {
   const CallId poll = h.Poll(By(0, 1));
   h.Hangup(poll, CallLeft::Agent::kAway);
@@ -119,6 +132,27 @@ TEST_F(ThroughAnAgent, AnAgentThatEndedIsMissedWithoutNewsOfItsProcesses) {
   h.Hangup(poll, CallLeft::Agent::kEnded);
   h.Advance(absl::Seconds(1));
   EXPECT_THAT(h.Reply(other), HasError(StatusCode::kUnavailable, Reason::kAgentEnded, "task/0"));
+}
+
+TEST_F(ThroughAnAgent, AnAgentThatEndsBeforeAProcessHasPolledIsMissed) {
+  h.Heartbeat(By(0, 1));
+  const CallId other = h.Poll(Who(1));
+  h.BreakLink(kAgent, /*silent=*/false);
+  EXPECT_EQ(h.Condition(0), MemberCondition::kSuspect);
+  h.Advance(absl::Milliseconds(290));
+  EXPECT_TRUE(h.Pending(other));
+  h.Advance(absl::Milliseconds(20));
+  EXPECT_THAT(h.Reply(other), HasError(StatusCode::kUnavailable, Reason::kAgentEnded, "task/0"));
+}
+
+TEST_F(ThroughAnAgent, AProcessThatHasNotPolledIsWellOnceItsAgentIsBack) {
+  h.Heartbeat(By(0, 1));
+  h.BreakLink(kAgent, /*silent=*/false);
+  h.Advance(absl::Milliseconds(200));
+  h.Open(kAgent, /*resume=*/true);
+  EXPECT_EQ(h.Condition(0), MemberCondition::kConnected);
+  h.Advance(absl::Seconds(5));
+  EXPECT_EQ(h.Condition(0), MemberCondition::kConnected);
 }
 
 // As the server tells it, of members 0 and 1; a third is elsewhere.

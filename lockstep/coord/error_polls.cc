@@ -83,6 +83,19 @@ bool ErrorPolls::Forget(Time now, const CallLeft& fact) {
   return true;
 }
 
+void ErrorPolls::AgentEnded(Time now, const std::vector<MemberIndex>& members) {
+  for (const MemberIndex member : members) {
+    if (!registrations_.contains(member)) continue;
+    membership_.detector().ConnectionBroke(now, member, FailureDetector::Link::kAgentEnded);
+  }
+}
+
+void ErrorPolls::AgentBack(Time now, const std::vector<MemberIndex>& members) {
+  for (const MemberIndex member : members) {
+    if (registrations_.contains(member)) membership_.detector().ConnectionBack(now, member);
+  }
+}
+
 void ErrorPolls::Tell(MemberIndex member, CallId call, const ErrorPtr& error, Effects& out) {
   LOCKSTEP_DCHECK(error != nullptr);
   told_.insert(member);

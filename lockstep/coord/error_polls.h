@@ -5,6 +5,7 @@
 
 #include <map>
 #include <set>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "lockstep/coord/effects.h"
@@ -43,6 +44,11 @@ class ErrorPolls {
 
   // False when the call neither waits here nor awaits the first poll.
   bool Forget(Time now, const CallLeft& fact);
+
+  // The agent through which these members call has ended, or is back. Says something of those that
+  // have not polled yet: of the others their polls do.
+  void AgentEnded(Time now, const std::vector<MemberIndex>& members);
+  void AgentBack(Time now, const std::vector<MemberIndex>& members);
 
   // All records are applied: members that are in polled before, and poll again or are lost.
   void Restored() { used_ = membership_.connected() > 0; }
