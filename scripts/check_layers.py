@@ -121,7 +121,7 @@ MAY_INCLUDE = {
     "lockstep/cli": {NATIVE, CONFIG, WORKER, ENGINE, RUNTIME, LINK, TLS, AUTH, "lockstep/client",
                      "lockstep/observe", "lockstep/preempt", "lockstep/launch", "lockstep/agent"},
     "lockstep/sim": {"lockstep/coord", DISPATCH, CONSUMER, "lockstep/rendezvous", "lockstep/client",
-                     NATIVE},
+                     NATIVE, LINK, "lockstep/stock/grpc", "lockstep/agent", "lockstep/server"},
     "lockstep/testing": {"lockstep/coord", "lockstep/rendezvous", NATIVE, RUNTIME, LINK,
                          "lockstep/preempt"},
 }
@@ -182,7 +182,7 @@ MAY_WALL_CLOCK = {"lockstep/cli/bundle.cc", "lockstep/cli/events.cc",
 GRPC = r'#include\s*["<]grpc(pp)?/'
 PROTOBUF = r'#include\s*(["<]google/protobuf/|"[^"]*\.pb\.h")'
 MAY_GRPC = {"lockstep/stock/grpc", "lockstep/server", "lockstep/agent"}
-MAY_PROTOBUF = MAY_GRPC | {STOCK, XLA, TENSORFLOW}
+MAY_PROTOBUF = MAY_GRPC | {STOCK, XLA, TENSORFLOW, "lockstep/sim"}
 PROTOZERO = r'#include\s*["<]protozero/'
 MAY_PROTOZERO = {NATIVE}
 # TLS: in a library of its own, so that programs of users do without.

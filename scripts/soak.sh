@@ -81,6 +81,11 @@ simulate_hosts() {
     --gtest_filter=*WhoIsCalled*
 }
 
+simulate_agents() {
+  LOCKSTEP_STOCK_SIMULATION_SEEDS=$((20 * SEEDS)) "$setup_root/build/release/tests/sim_stock_test" \
+    --gtest_filter=*AnsweredOnce*
+}
+
 look_for_a_minute() {
   LOCKSTEP_TEST_LOOK_SECONDS=20 "$setup_root/build/peers/jax/bin/python" -m pytest -q -x \
     -p no:cacheprovider "$setup_root/tests/e2e/test_looking.py"
@@ -180,6 +185,7 @@ soak "lost and stopped stock processes, $REPEATS times" lose_members
 soak "stock processes stopped, cut off, and idle for 160 s" wait_half_a_minute
 soak "stock JAX ${SETUP_JAX_VERSIONS[*]}" try_other_jax
 soak "a job on two hosts, its server killed 100 times" outlive_servers
+soak "agents of stock clients, $((20 * SEEDS)) seeds: each call is answered once" simulate_agents
 soak "hosts, $((10 * SEEDS)) seeds: who is called stopped has stopped" simulate_hosts
 soak "hosts under load and stopped at random for five minutes" be_slow
 soak "stock processes that wait in C for a minute, looked at" look_for_a_minute

@@ -56,8 +56,9 @@ JobHost::JobHost(runtime::Loop& loop, coord::CoordinatorOptions coordinator, Com
                  },
                  [this] { return coordinator_.service_incarnation(); },
                  [this](std::string text) { spdlog::warn("job '{}': {}", name(), text); }),
-             .passed_on = PassedStockCalls(options().roles, listener.connections.connections_max,
-                                           [this] { return coordinator_.service_incarnation(); })},
+             .passed_on = PassedStockCalls(
+                 options().roles, listener.connections.connections_max,
+                 [this] { return coordinator_.service_incarnation(); }, runtime::MonotonicNow)},
       stores_{
           .host = StoreHost(loop, stores, commits, name(), size(), TellersOfStores(), &memory,
                             [this, &native](CallId call, absl::StatusOr<tcpstore::ValuePtr> bytes) {

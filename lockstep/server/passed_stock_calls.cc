@@ -3,8 +3,6 @@
 #include <string_view>
 #include <utility>
 
-#include "lockstep/platform/runtime/loop.h"
-
 namespace lockstep::server {
 namespace {
 
@@ -47,9 +45,8 @@ void SetCaller(const coord::Caller& is, coord::Event& event) {
 std::variant<coord::Event, StockCallReply> PassedStockCalls::Begin(
     const wire::native::StockCall& call, const coord::Caller& caller, std::string connection,
     std::string peer) {
-  const Time deadline = call.timeout_us > 0
-                            ? runtime::MonotonicNow() + absl::Microseconds(call.timeout_us)
-                            : Time::Infinite();
+  const Time deadline =
+      call.timeout_us > 0 ? clock_() + absl::Microseconds(call.timeout_us) : Time::Infinite();
   auto begun = calls_.Begin(caller.call,
                             {.method = call.method,
                              .bytes = call.request.view,

@@ -1,0 +1,41 @@
+// Forwards the calls of a host's stock clients to the server.
+#pragma once
+
+#include <functional>
+
+#include "lockstep/agent/heartbeat_answers.h"
+#include "lockstep/base/mutex.h"
+#include "lockstep/client/engine.h"
+#include "lockstep/stock/grpc/agent_listener.h"
+
+namespace lockstep::agent {
+
+// Turns each call into a request of the host's session, and the server's answer into the caller's.
+// The session numbers requests and retries them, so the only thing decided here is which heartbeats
+// are answered at once (HeartbeatAnswers). Calls nothing that waits.
+//
+// Threads: thread-safe. Bounds: HeartbeatAnswers; calls, those of the session.
+class CallForwarder {
+ public:
+  using Answer = net::AgentListener::Answer;
+  // Asks the server; `done` is called once, from any thread, and may be before this returns.
+  // Returns what withdraws the request, after which `done` is called all the same.
+  using Ask = std::function<std::function<void()>(client::Request, client::Engine::Done done)>;
+
+  // Outlives every answer.
+  explicit CallForwarder(Ask ask) : ask_(std::move(ask)) {}
+
+  // As net::AgentListener::Begin: returns what to call if the caller leaves; null: nothing.
+  std::function<void()> Begin(net::AgentCall call, Answer answer);
+
+ private:
+  std::function<void()> PassOn(const net::AgentCall& call, Answer answer);
+  std::function<void()> Register(const net::AgentCall& call, Answer answer);
+  std::function<void()> Beat(net::AgentCall call, Answer answer);
+
+  const Ask ask_;
+  Mutex mutex_;
+  HeartbeatAnswers heartbeats_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace lockstep::agent
