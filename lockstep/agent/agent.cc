@@ -80,6 +80,11 @@ class Agent::Impl {
     if (engine_ != nullptr) engine_->Close();
     pulse_.reset();
     listener_.Shutdown();
+    if (const size_t calls = forwarder_.cut_short(); calls > 0) {
+      server_news_(absl::StrCat("ended while ", calls,
+                                " calls of this host's processes were open: these processes end, "
+                                "and have to be started again with the next agent"));
+    }
   }
 
   std::string address() const { return runtime::ToString(listener_.address()); }

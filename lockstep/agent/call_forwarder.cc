@@ -19,12 +19,28 @@ using net::AgentCall;
 using wire::native::StockCall;
 using wire::native::StockCallReply;
 
+// Its callers would take the loss of their connection for that of the server.
+AgentAnswer Ended() {
+  return {.code = absl::StatusCode::kUnavailable,
+          .message =
+              "the agent of this host was told to end, and its processes cannot go on with "
+              "another one: start them again with the next agent",
+          .details = "",
+          .reason = "agent_ended",
+          .bytes = ""};
+}
+
 AgentAnswer ToAnswer(const absl::Status& failed) {
   return {.code = failed.code(),
           .message = std::string(failed.message()),
           .details = "",
           .reason = wire::native::ReasonOf(failed),
           .bytes = ""};
+}
+
+// The agent closes its session when it ends, and nobody else does.
+bool EndedByAgent(const client::Engine::Answer& answer) {
+  return wire::native::ReasonOf(answer.status()) == "session_closed";
 }
 
 AgentAnswer ToAnswer(client::Engine::Answer answer) {
@@ -66,8 +82,10 @@ std::function<void()> CallForwarder::Begin(AgentCall call, Answer answer) {
 }
 
 std::function<void()> CallForwarder::PassOn(const AgentCall& call, Answer answer) {
-  return ask_(ToRequest(call), [answer = std::move(answer)](client::Engine::Answer from) {
-    answer(ToAnswer(std::move(from)));
+  return ask_(ToRequest(call), [this, answer = std::move(answer)](client::Engine::Answer from) {
+    if (!EndedByAgent(from)) return answer(ToAnswer(std::move(from)));
+    ++cut_short_;
+    answer(Ended());
   });
 }
 

@@ -1,6 +1,8 @@
 // Forwards the calls of a host's stock clients to the server.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
 #include <functional>
 
 #include "lockstep/agent/heartbeat_answers.h"
@@ -12,7 +14,8 @@ namespace lockstep::agent {
 
 // Turns each call into a request of the host's session, and the server's answer into the caller's.
 // The session numbers requests and retries them, so the only thing decided here is which heartbeats
-// are answered at once (HeartbeatAnswers). Calls nothing that waits.
+// are answered at once (HeartbeatAnswers). Calls nothing that waits. What is open when the session
+// is closed fails with UNAVAILABLE (agent_ended).
 //
 // Threads: thread-safe. Bounds: HeartbeatAnswers; calls, those of the session.
 class CallForwarder {
@@ -28,12 +31,16 @@ class CallForwarder {
   // As net::AgentListener::Begin: returns what to call if the caller leaves; null: nothing.
   std::function<void()> Begin(net::AgentCall call, Answer answer);
 
+  // Calls that failed since the session was closed.
+  size_t cut_short() const { return cut_short_; }
+
  private:
   std::function<void()> PassOn(const net::AgentCall& call, Answer answer);
   std::function<void()> Register(const net::AgentCall& call, Answer answer);
   std::function<void()> Beat(net::AgentCall call, Answer answer);
 
   const Ask ask_;
+  std::atomic<size_t> cut_short_ = 0;
   Mutex mutex_;
   HeartbeatAnswers heartbeats_ ABSL_GUARDED_BY(mutex_);
 };

@@ -130,6 +130,37 @@ def test_the_other_hosts_are_told_which_agent_ended(tmp_path):
         assert "[agent_ended]" in why.text() and "Start the agent" in why.text(), why.text()
 
 
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_processes_do_not_outlive_a_restart_of_their_agent(tmp_path, how):
+    wait = STEPS.replace("initialize(", "initialize(num_processes=2, process_id=int(sys.argv[2]), ")
+    wait += "\nclient.blocking_key_value_get('never', 600_000)\n"
+    with StatefulServer(tmp_path, "--job", "digits=2") as server, contextlib.ExitStack() as running:
+        def agent(*arguments):
+            started = running.enter_context(Command(
+                LOCKSTEP, "agent", "--coordinator", server.address, "--job", "digits", *arguments))
+            return started, started.wait_for(r"call (127\.0\.0\.1:\d+)")[0][1]
+
+        def start(member, address):
+            return running.enter_context(Command(PYTHON, "-c", wait, "1", member, env={
+                **ENVIRONMENT, "JAX_COORDINATOR_ADDRESS": address,
+                "JAX_COORDINATOR_BIND_ADDRESS": "127.0.0.1:0"}))
+
+        (first, address), (_, elsewhere) = agent(), agent()
+        mine, other = start(0, address), start(1, elsewhere)
+        mine.wait_for("counted 2")
+        other.wait_for("counted 2")
+        began = time.monotonic()
+        first.signal(how)
+        first.end()
+        agent("--listen", address)
+        assert mine.end() != 0 and other.end() != 0
+        assert time.monotonic() - began < 10
+        assert "task/0#1 was lost: the agent of its host disconnected" in other.text()
+        if how == signal.SIGTERM:
+            assert "cannot go on with another one: start them again" in mine.text(), mine.text()
+            assert "calls of this host's processes were open" in first.text(), first.text()
+
+
 def test_a_process_that_dies_while_the_server_is_away_is_not_its_successor(tmp_path):
     with StatefulServer(tmp_path, "--job", "digits=2") as server, \
             steps(server, 40, "--max-restarts", "1") as job:

@@ -1,5 +1,6 @@
 """`lockstep run --agent`: stock torch programs outlive their server."""
 
+import contextlib
 import os
 import signal
 import time
@@ -114,3 +115,33 @@ def test_a_store_that_is_not_durable_ends_the_job_with_its_server(tmp_path):
         server.start()
         assert job.end() != 0
         job.wait_for(r"torch's store: .* attempt 1 of the store is over")
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_processes_do_not_outlive_a_restart_of_their_agent(tmp_path, how):
+    code = """
+import torch.distributed as dist
+dist.init_process_group("gloo")
+print("up", flush=True)
+dist.distributed_c10d._get_default_store().get("never")
+"""
+    with durable(tmp_path) as server, contextlib.ExitStack() as running:
+        def agent(*arguments):
+            started = running.enter_context(Command(
+                LOCKSTEP, "agent", "--coordinator", server.address, "--job", "digits", *arguments))
+            return started, started.wait_for(r"PyTorch's (127\.0\.0\.1):(\d+)")[0].groups()
+
+        first, (host, port) = agent()
+        processes = [running.enter_context(Command(PYTHON, "-c", code, env=clean_environment(
+            MASTER_ADDR=host, MASTER_PORT=port, TORCHELASTIC_USE_AGENT_STORE="True", RANK=str(rank),
+            WORLD_SIZE="2"))) for rank in range(2)]
+        for process in processes:
+            process.wait_for("up")
+        began = time.monotonic()
+        first.signal(how)
+        first.end()
+        agent("--torch-listen", f"{host}:{port}")
+        for process in processes:
+            assert process.end() != 0
+            assert "Connection" in process.text() or "connection" in process.text(), process.text()
+        assert time.monotonic() - began < 20
