@@ -86,6 +86,8 @@ simulate_agents() {
     --gtest_filter=*AnsweredOnce*
 }
 
+simulate_a_million() { "$setup_root/build/bin/lockstep_sim" --large; }
+
 look_for_a_minute() {
   LOCKSTEP_TEST_LOOK_SECONDS=20 "$setup_root/build/peers/jax/bin/python" -m pytest -q -x \
     -p no:cacheprovider "$setup_root/tests/e2e/test_looking.py"
@@ -186,6 +188,7 @@ soak "stock processes stopped, cut off, and idle for 160 s" wait_half_a_minute
 soak "stock JAX ${SETUP_JAX_VERSIONS[*]}" try_other_jax
 soak "a job on two hosts, its server killed 100 times" outlive_servers
 soak "agents of stock clients, $((20 * SEEDS)) seeds: each call is answered once" simulate_agents
+soak "one job of 1,000,000 members" simulate_a_million
 soak "hosts, $((10 * SEEDS)) seeds: who is called stopped has stopped" simulate_hosts
 soak "hosts under load and stopped at random for five minutes" be_slow
 soak "stock processes that wait in C for a minute, looked at" look_for_a_minute

@@ -82,7 +82,7 @@ Coordinator::Coordinator(const CoordinatorOptions& options)
       admission_(*job_, attempts_),
       process_reports_(*job_),
       job_watch_(*job_) {
-  LOCKSTEP_CHECK(options.size > 0 && options.size <= kMembersMax);
+  LOCKSTEP_CHECK(options.size > 0 && options.size <= kMembersMost);
   job_->changes.Restart(DrawVersion(options.incarnation_seed, ~uint64_t{0}));
 }
 

@@ -52,6 +52,9 @@ struct CoordinatorMemory {
 // Bounds: CoordinatorOptions.
 class Coordinator {
  public:
+  // More than a server takes (members_max): as many as the simulation tries.
+  static constexpr int32_t kMembersMost = 1 << 20;
+
   explicit Coordinator(const CoordinatorOptions& options);
   ~Coordinator();
   Coordinator(const Coordinator&) = delete;

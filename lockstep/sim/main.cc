@@ -2,11 +2,13 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 #include <thread>
 #include <vector>
 
@@ -16,6 +18,7 @@
 #include "lockstep/base/check.h"
 #include "lockstep/base/mutex.h"
 #include "lockstep/sim/data_sim.h"
+#include "lockstep/sim/large_job.h"
 #include "lockstep/sim/native_simulation.h"
 #include "lockstep/sim/preemption_simulation.h"
 #include "lockstep/sim/rendezvous_sim.h"
@@ -288,8 +291,29 @@ int RunManyData(const Seeds& seeds) {
   return tried.failures == 0 ? 0 : 1;
 }
 
+int RunLarge(int32_t members, uint64_t seed) {
+  const LargeJobResult result =
+      RunLargeJob({.members = members, .seed = seed, .processor_time = [] {
+                     return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
+                   }});
+  absl::PrintF("%-24s %10s %14s %14s %11s %15s\n", "PHASE", "ANSWERS", "FROM FIRST", "FROM LAST",
+               "PROCESSOR", "LONGEST EVENT");
+  for (const LargeJobPhase& phase : result.phases) {
+    const auto text = [](absl::Duration time) {
+      return absl::StrFormat("%.1f ms", absl::ToDoubleMilliseconds(time));
+    };
+    absl::PrintF("%-24s %10d %14s %14s %9.2f s %12.1f ms\n", phase.name, phase.answers,
+                 text(phase.first_to_last), text(phase.last_to_last), phase.processor_s,
+                 phase.longest_event_s * 1000);
+  }
+  absl::PrintF("%d members, %.0f bytes each\n\n%s\n\n%s\n", members, result.bytes_a_member,
+               result.missing_text, result.lost_text);
+  if (result.failure.empty()) return 0;
+  absl::FPrintF(stderr, "%s\n", result.failure);
+  return 1;
+}
+
 int Main(int argc, char** argv) {
-  CheckInvariants();
   CLI::App app("Tries seeds of faults on the coordinator under a virtual clock.");
   Seeds seeds;
   uint64_t seed = 0;
@@ -303,8 +327,11 @@ int Main(int argc, char** argv) {
   app.add_flag("--rendezvous", rendezvous, "members that send and receive values in steps");
   bool data = false;
   app.add_flag("--data", data, "a dispatcher, its workers and consumers");
-  app.add_option("--members", members, "with --preemption: of each job; 0: drawn")
-      ->check(CLI::Range(0, 100'000));
+  bool large = false;
+  app.add_flag("--large", large, "one large job, step by step, with the delays of a network");
+  app.add_option("--members", members,
+                 "with --preemption, of each job, 0: drawn; with --large, 0: a million")
+      ->check(CLI::Range(0, coord::Coordinator::kMembersMost));
   app.add_option("--seeds", seeds.count, "how many seeds to try")->capture_default_str();
   app.add_option("--first", seeds.first, "the first of them")->capture_default_str();
   app.add_option("--jobs", seeds.jobs, "threads")->check(CLI::Range(1, 256))->capture_default_str();
@@ -314,6 +341,8 @@ int Main(int argc, char** argv) {
   app.add_flag("--verbose", verbose, "with --seed: print every event and effect")->needs(one);
   CLI11_PARSE(app, argc, argv);
   signal(SIGABRT, PrintReplayLine);
+  if (large) return RunLarge(members == 0 ? 1'000'000 : members, std::max<uint64_t>(seed, 1));
+  CheckInvariants();  // not above: some look at all members
   if (preemption) {
     if (one->count() > 0) return RunOnePreemption(seed, members, verbose);
     return RunManyPreemption(seeds, members);
