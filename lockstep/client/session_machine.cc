@@ -243,6 +243,7 @@ void SessionMachine::LinkReady(Time now, size_t requests_in_flight_max, size_t m
   wire::native::OpenSession open = link_.Ready(number);
   open.job = options_.job;
   open.create_size = options_.create_size;
+  open.fan_out_port = options_.fan_out_port;
   // It is alone on the link until it is answered, so the window does not count it.
   out.send.push_back({.type = FrameType::kRequest,
                       .must_understand = true,

@@ -44,6 +44,7 @@ class SessionMachine {
     std::string job;
     std::string server;  // HOST:PORT, for texts
     int32_t create_size = 0;
+    uint16_t fan_out_port = 0;  // OpenSession.fan_out_port
     // From the loss of the server until it is given up.
     absl::Duration grace = absl::Minutes(1);
     // Between attempts to connect: the first follows a loss at once; then doubled, half of it

@@ -27,8 +27,9 @@ class AnswersInTurns {
 
   static constexpr size_t kStep = 64;  // answers, or links, between two looks at the clock
 
-  AnswersInTurns(runtime::Loop& loop, Answer answer)
-      : answer_(std::move(answer)), work_(loop, [this] { return Step(); }) {}
+  // `fan_out`: as SharedAnswers.
+  AnswersInTurns(runtime::Loop& loop, Answer answer, FanOut* fan_out)
+      : answer_(std::move(answer)), shared_(fan_out), work_(loop, [this] { return Step(); }) {}
 
   // Of one event.
   void Add(std::vector<coord::Reply>&& replies);

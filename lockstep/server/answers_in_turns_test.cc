@@ -16,11 +16,13 @@ class AnswersInTurnsTest : public ::testing::Test {
   AnswersInTurnsTest() {
     thread_.Do([this] {
       answers_ = std::make_unique<AnswersInTurns>(
-          thread_.loop(), [this](const std::vector<coord::Reply>& replies, SharedAnswers&) {
+          thread_.loop(),
+          [this](const std::vector<coord::Reply>& replies, SharedAnswers&) {
             steps_.push_back(replies.size());
             for (const coord::Reply& reply : replies) answered_.push_back(reply.call.value());
             if (slow_) absl::SleepFor(2 * runtime::TurnBudget::kTime);
-          });
+          },
+          /*fan_out=*/nullptr);
     });
   }
   ~AnswersInTurnsTest() override {

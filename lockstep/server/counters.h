@@ -21,6 +21,13 @@ inline constexpr size_t kOutcomesMax = 16;
 // Commands that a store of torch's clients has taken, by their place in tcpstore::Command.
 using TorchCommandCounts = std::array<uint64_t, std::variant_size_v<tcpstore::Command>>;
 
+// Answers that agents pass on to each other.
+struct FanOutCounts {
+  uint64_t answers = 0;    // to agents that were told where to have them
+  uint64_t bytes = 0;      // of those answers
+  uint64_t fallbacks = 0;  // agents that asked the server again
+};
+
 struct Counters {
   // By the index of the event in coord::Event.
   std::array<uint64_t, kEventKinds> events = {};

@@ -17,8 +17,12 @@ JobOutlet::JobOutlet(runtime::Loop& loop, std::string job, Ways ways, Listeners 
     : job_(std::move(job)),
       ways_(ways),
       listeners_(std::move(listeners)),
-      answers_(loop, [this](const std::vector<coord::Reply>& replies,
-                            SharedAnswers& shared) { Answer(replies, shared); }),
+      answers_(
+          loop,
+          [this](const std::vector<coord::Reply>& replies, SharedAnswers& shared) {
+            Answer(replies, shared);
+          },
+          ways.native.fan_out()),
       long_answers_(
           loop, {.kind = [this](CallId call) { return ways_.native.Asked(call); },
                  .member = [this](Time now,

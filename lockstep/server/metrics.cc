@@ -107,6 +107,14 @@ void AddServer(prometheus::Registry& registry, const ServerView& view) {
     requests.Set({{"kind", std::string(EventName(i))}}, view.counters.events[i]);
   }
   requests.Set({{"kind", "status"}}, view.counters.status_requests);
+  Counts(registry, "lockstep_fan_out_answers_total",
+         "Long answers that an agent was told to have from another one.")
+      .Set({}, view.fan_out.answers);
+  Counts(registry, "lockstep_fan_out_bytes_total", "Bytes of those answers.")
+      .Set({}, view.fan_out.bytes);
+  Counts(registry, "lockstep_fan_out_fallbacks_total",
+         "Agents that could not, and asked the server again.")
+      .Set({}, view.fan_out.fallbacks);
   Counts errors(registry, "lockstep_errors_total",
                 "Requests that were answered with an error, by reason (docs/errors.md).");
   for (size_t i = 0; i < kReasonsMax; ++i) {

@@ -1,12 +1,14 @@
 #include "lockstep/server/native_listener.h"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "lockstep/base/check.h"
+#include "lockstep/platform/runtime/address.h"
 #include "lockstep/platform/runtime/loop.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/error_reply.h"
@@ -54,6 +56,29 @@ absl::Status NoStockClients() {
                     "no_stock_service");
 }
 
+absl::Status AnswerGone() {
+  return WithReason(absl::NotFoundError("the server does not keep that answer any more: make the "
+                                        "calls again"),
+                    "answer_gone");
+}
+
+// Of an agent that could not have an answer from another one.
+void FetchAgain(FanOut* fan_out, const link::Request& request, link::Responder responder) {
+  const auto asked = wire::native::Decode<wire::native::FetchAnswer>(request.payload);
+  if (!asked.ok()) return responder.Fail(WithReason(asked.status(), "invalid_argument"));
+  auto answer = fan_out == nullptr ? nullptr : fan_out->Fetch(request.link, asked->ticket.data);
+  if (answer == nullptr) return responder.Fail(AnswerGone());
+  responder.Send({.failed = false, .bytes = "", .shared = std::move(answer)});
+}
+
+// HOST:PORT at which others reach the agent that called from `peer`; empty: at none.
+std::string ReachedAt(std::string_view peer, uint32_t port) {
+  auto address = runtime::ParseAddress(peer);
+  if (!address.ok() || port == 0 || port > std::numeric_limits<uint16_t>::max()) return "";
+  address->port = static_cast<uint16_t>(port);
+  return runtime::ToString(*address);
+}
+
 absl::Status NoNumber() {
   return WithReason(absl::InvalidArgumentError("request numbers of a session start at 1"),
                     "invalid_argument");
@@ -65,7 +90,7 @@ void NativeListener::Take(link::Request&& request, link::Responder&& responder) 
   if (request.kind == KindOf<OpenSession>::kKind) return Open(request, std::move(responder));
   const Speaker* const speaker = SpeakerOf(request, responder);
   if (speaker == nullptr) return;
-  const CallId call = NextCall();
+  const CallId call = call_ids_.Next();
   const wire::native::RequestContext from = {.caller = {.call = call,
                                                         .session = speaker->session,
                                                         .number = request.id,
@@ -102,6 +127,8 @@ void NativeListener::TakeStock(const link::Request& request, link::Responder res
       return TakeJoinHosts(request, *speaker, std::move(responder));
     case KindOf<TorchCommand>::kKind:
       return TakeTorchCommand(request, *speaker, std::move(responder));
+    case KindOf<wire::native::FetchAnswer>::kKind:
+      return FetchAgain(fan_out_.get(), request, std::move(responder));
     default:
       return TakeStockCall(request, *speaker, std::move(responder));
   }
@@ -132,7 +159,7 @@ void NativeListener::TakeTorchCommand(const link::Request& request, const Speake
   if (!asked.ok()) return responder.Fail(WithReason(asked.status(), "invalid_argument"));
   TorchCommands* const commands = speaker.job->torch_commands();
   if (commands == nullptr) return responder.Fail(NoStockClients());
-  const CallId call = NextCall();
+  const CallId call = call_ids_.Next();
   const SessionId agent = speaker.session;
   Wait(request.link, call, std::move(responder));
   const absl::Status begun = commands->Begin(call, agent, std::string(request.peer), *asked);
@@ -153,7 +180,7 @@ void NativeListener::TakeStockCall(const link::Request& request, const Speaker& 
   if (!asked.ok()) return responder.Fail(WithReason(asked.status(), "invalid_argument"));
   StockCalls* const calls = speaker.job->stock_calls();
   if (calls == nullptr) return responder.Fail(NoStockClients());
-  const CallId call = NextCall();
+  const CallId call = call_ids_.Next();
   // Whatever the agent may do: it asks for a task.
   const coord::Caller caller = {.call = call,
                                 .number = request.id,
@@ -191,8 +218,12 @@ void NativeListener::Open(const link::Request& request, link::Responder responde
                              .shares_answers = open->shares_answers,
                              .open = {}};
   sessions_[{*job, *session}] = request.link;
+  if (std::string at = ReachedAt(request.peer, open->fan_out_port);
+      fan_out_ != nullptr && open->shares_answers && !at.empty()) {
+    fan_out_->Joined(request.link, *job, std::move(at));
+  }
   ++sessions_of_[*job];
-  const CallId call = NextCall();
+  const CallId call = call_ids_.Next();
   Begin(request.link, call,
         coord::OpenSession{.call = call,
                            .session = *session,
@@ -217,7 +248,7 @@ NativeJob* NativeListener::Wait(link::LinkId link, CallId call, link::Responder&
 }
 
 void NativeListener::Answer(const std::vector<coord::Reply>& replies) {
-  SharedAnswers shared;
+  SharedAnswers shared(fan_out_.get());
   Answer(replies, shared);
   shared.SendAll();
 }
@@ -234,7 +265,12 @@ void NativeListener::Answer(const std::vector<coord::Reply>& replies, SharedAnsw
     if (responder.kind() == KindOf<StockCall>::kKind) {
       const Speaker& speaker = speakers_.at(responder.link());
       wire::native::StockCallReply answer = speaker.job->stock_calls()->End(reply);
-      shared.Add(std::move(responder), std::move(answer), speaker.shares_answers);
+      // Only what was read: that is safe to ask for twice.
+      const bool fan_out = fan_out_ != nullptr && reply.error == nullptr &&
+                           std::holds_alternative<coord::KeyRead>(reply.answer) &&
+                           fan_out_->TakesPart(responder.link());
+      shared.Add(std::move(responder), std::move(answer),
+                 {.shared = speaker.shares_answers, .fan_out = fan_out});
       continue;
     }
     // A session that could not be opened, or is closed, leaves its link free for another.
@@ -337,6 +373,7 @@ std::vector<coord::CallLeft> NativeListener::EndOpenCalls(Speaker& speaker, cons
 bool NativeListener::Part(link::LinkId link, bool silent) {
   auto node = speakers_.extract(link);
   if (node.empty()) return false;
+  if (fan_out_ != nullptr) fan_out_->Left(link);
   Speaker& speaker = node.mapped();
   // All of them before the job hears of the first: it may answer another one at that.
   const std::vector<coord::CallLeft> calls =
@@ -358,9 +395,11 @@ void NativeListener::Forget(link::LinkId link,
   }
   EraseSession(job, speaker->second.session);
   speakers_.erase(speaker);
+  if (fan_out_ != nullptr) fan_out_->Left(link);
 }
 
 void NativeListener::JobDeleted(const NativeJob& job, const absl::Status& why) {
+  if (fan_out_ != nullptr) fan_out_->JobDeleted(&job);
   for (auto& [link, speaker] : speakers_) {
     if (speaker.job != &job) continue;
     EndOpenCalls(speaker, why, Agent::kEnded);

@@ -19,6 +19,7 @@
 #include "lockstep/coord/effects.h"
 #include "lockstep/coord/events.h"
 #include "lockstep/platform/link/server.h"
+#include "lockstep/server/fan_out.h"
 #include "lockstep/server/shared_answers.h"
 #include "lockstep/wire/native/coordination_messages.h"
 #include "lockstep/wire/native/from_answer.h"
@@ -89,11 +90,16 @@ class NativeListener {
   using JoinHosts = std::function<absl::StatusOr<wire::native::JoinHostsReply>(
       const NativeJob&, SessionId agent, link::LinkId, const wire::native::JoinHosts&)>;
 
-  // `join_hosts`: null where no hosts are watched.
-  NativeListener(OpenJob open_job, CloseLink close_link, JoinHosts join_hosts = nullptr)
+  // `join_hosts`: null where no hosts are watched. `fan_out`: null where each agent is sent its
+  // answers itself.
+  NativeListener(OpenJob open_job, CloseLink close_link, JoinHosts join_hosts = nullptr,
+                 std::unique_ptr<FanOut> fan_out = nullptr)
       : open_job_(std::move(open_job)),
         close_link_(std::move(close_link)),
-        join_hosts_(std::move(join_hosts)) {}
+        join_hosts_(std::move(join_hosts)),
+        fan_out_(std::move(fan_out)) {}
+
+  FanOut* fan_out() const { return fan_out_.get(); }
 
   // Call ids of native clients are not those of other listeners.
   static bool IsNative(CallId call) { return (call.value() & kNativeBit) != 0; }
@@ -171,12 +177,15 @@ class NativeListener {
   bool Part(link::LinkId link, bool silent);
   // Its session is over, or was not opened. Appends what the job is to hear of open calls.
   void Forget(link::LinkId link, std::vector<std::pair<NativeJob*, coord::CallLeft>>& left);
-  CallId NextCall() { return CallId(++last_call_ | kNativeBit); }
 
   const OpenJob open_job_;
   const CloseLink close_link_;
   const JoinHosts join_hosts_;
-  uint64_t last_call_ = 0;
+  const std::unique_ptr<FanOut> fan_out_;
+  struct {
+    uint64_t last = 0;
+    CallId Next() { return CallId(++last | kNativeBit); }
+  } call_ids_;
   absl::flat_hash_map<link::LinkId, Speaker> speakers_;
   absl::flat_hash_map<SessionKey, link::LinkId> sessions_;
   absl::flat_hash_map<const NativeJob*, size_t> sessions_of_;  // counted; none is zero

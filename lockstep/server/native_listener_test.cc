@@ -111,7 +111,11 @@ class NativeListenerTest : public ::testing::Test {
           },
           [this](link::LinkId link, absl::Status why) {
             server_->Close(link, std::move(why), "superseded");
-          });
+          },
+          /*join_hosts=*/nullptr,
+          std::make_unique<FanOut>(
+              thread_.loop(), nullptr,
+              FanOutBook::Options{.bytes_min = 100, .hosts_min = 3, .shape = {1, 1}}));
       link::ServerEvents events{
           .request =
               [this](link::Request request, link::Responder responder) {
@@ -165,12 +169,14 @@ class NativeListenerTest : public ::testing::Test {
     return client;
   }
   // The same, of an agent that takes one answer to several requests.
-  std::unique_ptr<RawClient> ConnectAgent(SessionId session) {
+  std::unique_ptr<RawClient> ConnectAgent(SessionId session, uint32_t fan_out_port = 0) {
     auto agent = Connect();
     const size_t call = job_.calls.WaitForCount(0).size();
     Ask(*agent, 1'000,
-        native::OpenSession{
-            .session = native::ToBytes(session), .job = "digits", .shares_answers = true});
+        native::OpenSession{.session = native::ToBytes(session),
+                            .job = "digits",
+                            .shares_answers = true,
+                            .fan_out_port = fan_out_port});
     Reply(call, coord::SessionOpened{.size = 4});
     agent->Expect<native::OpenSessionReply>(FrameType::kAnswer);
     return agent;
@@ -282,7 +288,7 @@ TEST_F(NativeListenerTest, OneCopyAlsoOfWhatIsAnsweredInSeveralSteps) {
   const auto calls = job_.calls.WaitForCount(6);
   const auto value = std::make_shared<const std::string>("value");
   thread_.Do([&] {
-    SharedAnswers shared;
+    SharedAnswers shared(nullptr);
     for (const size_t index : {1, 5, 2, 3}) {
       listener_->Answer({{.call = calls.at(index),
                           .error = nullptr,
@@ -295,6 +301,70 @@ TEST_F(NativeListenerTest, OneCopyAlsoOfWhatIsAnsweredInSeveralSteps) {
   });
   EXPECT_EQ(NextAnswer(*one, {1, 2, 3}), "bytesvalue");
   EXPECT_EQ(NextAnswer(*two, {7}), "bytesvalue");
+}
+
+TEST_F(NativeListenerTest, ALongAnswerToManyAgentsGoesFromOneToTheNext) {
+  std::vector<std::unique_ptr<RawClient>> agents;
+  for (uint32_t i = 0; i < 4; ++i) {
+    // The last one takes no part.
+    agents.push_back(ConnectAgent({.high = 1, .low = 1 + i}, i == 3 ? 0 : 7000 + i));
+    AskForKey(*agents.back(), 7);
+    job_.calls.WaitForCount(2 * (i + 1));
+  }
+  AskForKey(*agents[1], 8);
+  job_.calls.WaitForCount(9);
+  const auto value = std::make_shared<const std::string>(200, 'v');
+  ReplyToAll({{1, value}, {3, value}, {5, value}, {7, value}, {8, value}});
+  const auto told = [&](size_t agent) {
+    auto message = agents[agent]->Receive();
+    if (message->type == FrameType::kAlsoAnswered) message = agents[agent]->Receive();
+    return *native::Decode<native::StockCallReply>(message->payload)->fan_out;
+  };
+  const native::FanOut first = told(0);
+  const auto answer = native::Decode<native::StockCallReply>(*first.answer.data);
+  EXPECT_EQ(answer->answer.data + std::string(answer->answer_rest.view()),
+            absl::StrCat("bytes", *value));
+  const native::FanOut second = told(1);
+  EXPECT_EQ(second.from, "127.0.0.1:7000");
+  EXPECT_EQ(second.answer.data, nullptr);
+  EXPECT_EQ(second.ticket, first.ticket);
+  EXPECT_EQ(second.key, first.key);
+  EXPECT_EQ(told(2).from, "127.0.0.1:7001");
+  EXPECT_EQ(NextAnswer(*agents[3], {7}), absl::StrCat("bytes", *value));
+  // Who cannot have it there asks again, and so may others of the job.
+  Ask(*agents[2], 9, native::FetchAnswer{.ticket = first.ticket});
+  EXPECT_EQ(*told(2).answer.data, *first.answer.data);
+  Ask(*agents[2], 10, native::FetchAnswer{.ticket = {"other"}});
+  EXPECT_EQ(agents[2]->Expect<native::ErrorReply>(FrameType::kError).reason, "answer_gone");
+}
+
+TEST_F(NativeListenerTest, FewAgentsShortAnswersAndErrorsAreAnsweredAsAlways) {
+  std::vector<std::unique_ptr<RawClient>> agents;
+  for (uint32_t i = 0; i < 3; ++i) {
+    agents.push_back(ConnectAgent({.high = 1, .low = 1 + i}, 7000 + i));
+    for (const uint64_t id : {7, 8, 9}) AskForKey(*agents.back(), id);
+    job_.calls.WaitForCount(4 * (i + 1));
+  }
+  const auto value = std::make_shared<const std::string>(200, 'v');
+  const auto brief = std::make_shared<const std::string>("v");
+  ReplyToAll({{1, value}, {5, value}});
+  ReplyToAll({{2, brief}, {6, brief}, {9, brief}});
+  std::vector<coord::Reply> failed;
+  const coord::ErrorPtr error = coord::MakeError(
+      absl::StatusCode::kAborted, coord::Reason::kMemberFailed, std::string(200, 'e'));
+  for (const size_t call : {3, 7, 10}) {
+    failed.push_back({.call = job_.calls.Now().at(call), .error = error, .answer = {}});
+  }
+  thread_.Do([&] { listener_->Answer(failed); });
+  EXPECT_EQ(NextAnswer(*agents[0], {7}), absl::StrCat("bytes", *value));
+  for (size_t i = 0; i < 3; ++i) {
+    if (i == 1) {
+      EXPECT_EQ(NextAnswer(*agents[i], {7}), absl::StrCat("bytes", *value));
+    }
+    EXPECT_EQ(NextAnswer(*agents[i], {i == 2 ? uint64_t{7} : 8}), "bytesv");
+    const auto reply = native::Decode<native::StockCallReply>(agents[i]->Receive()->payload);
+    EXPECT_FALSE(reply->fan_out.has_value());
+  }
 }
 
 TEST_F(NativeListenerTest, AnAgentThatTakesNoSharedAnswersGetsEachByItself) {

@@ -13,6 +13,7 @@
 #include "lockstep/platform/link/options.h"
 #include "lockstep/platform/runtime/address.h"
 #include "lockstep/platform/runtime/peer_owner.h"
+#include "lockstep/server/fan_out_book.h"
 #include "lockstep/server/kubernetes_accounts.h"
 #include "lockstep/server/member_uri.h"
 #include "lockstep/server/store_host.h"
@@ -63,6 +64,8 @@ struct ServerOptions {
   link::LinkOptions link;
   // Of hosts that have an agent.
   hosts::Terms hosts;
+  // Of long answers to many agents.
+  FanOutBook::Options fan_out;
   size_t links_max = 4096;
   size_t links_per_host_max = 1024;
   // What the server may hold, in bytes; 0: half of what there is for it (runtime::MemoryOfProcess).

@@ -163,7 +163,8 @@ Server::Server(const ServerOptions& options)
                      const wire::native::JoinHosts& asked) {
                 // All jobs of a server are of that type.
                 return hosts_->Join(static_cast<const JobHost&>(job).name(), agent, link, asked);
-              }),
+              },
+              std::make_unique<FanOut>(loop_, &memory_, options_.fan_out)),
       jobs_(loop_, options_, commits_, native_, feed_, counters_, memory_),
       data_(loop_, options_.data, /*keeps=*/!options_.state_directory.empty(), commits_,
             options_.journal_queue_bytes_max, memory_,
@@ -603,6 +604,7 @@ void Server::View(const std::string& job, HttpSource::Viewed viewed) {
         ServerView{.at = runtime::MonotonicNow(),
                    .encoded_status = *std::move(bytes),
                    .counters = counters_,
+                   .fan_out = native_.fan_out()->counts(),
                    .memory = memory_.Parts(),
                    .links = link_->connections(),
                    .data = {.polls_of_workers = data_.counters().polls_of_workers,

@@ -49,6 +49,7 @@ struct ServerView {
   wire::native::StatusReply status;
   std::vector<JobCounts> counts;  // of each job of the status, once that is decoded
   Counters counters;
+  FanOutCounts fan_out;
   std::vector<runtime::MemoryAccount::Holder> memory;  // what each part holds, the largest first
   size_t links = 0;
   DataCounts data;

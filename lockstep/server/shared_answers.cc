@@ -18,6 +18,7 @@ std::shared_ptr<const std::string> SharedAnswers::Encoded(StockCallReply reply) 
 }
 
 void SharedAnswers::Send(Group group) {
+  if (group.tree != nullptr) group.bytes = group.tree->MessageFor(group.host);
   link::Responder first = std::move(group.calls.front());
   std::vector<link::Responder> others;
   others.reserve(group.calls.size() - 1);
@@ -26,30 +27,65 @@ void SharedAnswers::Send(Group group) {
                    std::move(others));
 }
 
-void SharedAnswers::Add(link::Responder responder, StockCallReply reply, bool shares) {
-  if (!shares) {
+void SharedAnswers::Add(link::Responder responder, StockCallReply reply, Takes takes) {
+  if (!takes.shared) {
     // An agent of the time before shared answers knows no `answer_rest` either.
     reply.answer.data.append(std::exchange(reply.answer_rest, {}).view());
     return responder.Answer(wire::native::Encode(reply));
   }
   std::shared_ptr<const std::string> bytes = Encoded(std::move(reply));
   const auto [at, is_new] = group_of_.try_emplace(responder.link(), groups_.size());
-  if (is_new) {
+  const bool joins = !is_new && groups_[at->second].bytes == bytes &&
+                     groups_[at->second].calls.size() < kRequestsMax;
+  if (!joins) {
+    at->second = groups_.size();
     groups_.emplace_back().bytes = std::move(bytes);
-  } else if (Group& group = groups_[at->second];
-             group.bytes != bytes || group.calls.size() == kRequestsMax) {
-    Send(std::exchange(group, Group{.bytes = std::move(bytes), .calls = {}}));
   }
-  groups_[at->second].calls.push_back(std::move(responder));
+  Group& group = groups_[at->second];
+  group.fan_out = group.fan_out && takes.fan_out;
+  group.calls.push_back(std::move(responder));
 }
 
-bool SharedAnswers::SendSome(size_t links_max) {
+void SharedAnswers::Plan() {
+  if (fan_out_ == nullptr) return;
+  // The groups of each answer, in the order of the first; there are few answers.
+  std::vector<std::pair<const std::string*, std::vector<size_t>>> answers;
+  absl::flat_hash_map<const std::string*, size_t> place_of;
+  for (size_t i = 0; i < groups_.size(); ++i) {
+    if (!groups_[i].fan_out) continue;
+    const std::string* const bytes = groups_[i].bytes.get();
+    const auto [at, is_new] = place_of.try_emplace(bytes, answers.size());
+    if (is_new) answers.push_back({bytes, {}});
+    answers[at->second].second.push_back(i);
+  }
+  for (const auto& [bytes, groups] : answers) FanOutTo(groups);
+}
+
+void SharedAnswers::FanOutTo(const std::vector<size_t>& groups) {
+  std::vector<link::LinkId> links;
+  links.reserve(groups.size());
+  for (const size_t group : groups) links.push_back(groups_[group].calls.front().link());
+  const auto tree = fan_out_->Begin(groups_[groups.front()].bytes, links);
+  if (tree == nullptr) return;
+  // Whoever is asked by others hears of it first.
+  std::vector<Group> ordered;
+  ordered.reserve(groups.size());
+  for (const size_t host : tree->plan().order()) {
+    Group& group = ordered.emplace_back(std::move(groups_[groups[host]]));
+    group.tree = tree;
+    group.host = host;
+  }
+  for (size_t i = 0; i < groups.size(); ++i) groups_[groups[i]] = std::move(ordered[i]);
+}
+
+bool SharedAnswers::SendSome(size_t answers_max) {
   // No more calls join what is sent.
   group_of_.clear();
   last_ = {};
   last_bytes_ = nullptr;
   if (groups_.empty()) return false;
-  const size_t end = std::min(groups_.size(), sent_ + links_max);
+  if (sent_ == 0) Plan();
+  const size_t end = std::min(groups_.size(), sent_ + answers_max);
   for (; sent_ < end; ++sent_) Send(std::move(groups_[sent_]));
   if (sent_ < groups_.size()) return true;
   groups_.clear();

@@ -104,6 +104,7 @@ TEST(Rights, AreThese) {
             "DataStatus: observe task launch worker operator\n"
             "DeleteJob(job): operator\n"
             "DeleteKey: task launch operator\n"
+            "FetchAnswer: launch operator\n"
             "GetAliveMembers: task launch operator\n"
             "GetDataset: task launch worker operator\n"
             "GetKey: task launch operator\n"
@@ -155,7 +156,7 @@ TEST(Rights, OfOneJobAreOfNoOther) {
 }
 
 TEST(Rights, OfWhatThereIsNotAreTheOperatorsAlone) {
-  for (const RequestKind kind : {0u, 26u, 69u, 72u, 1'000'000u}) {
+  for (const RequestKind kind : {0u, 27u, 69u, 72u, 1'000'000u}) {
     for (const NamedRole& role : wire::native::kNamedRoles) {
       EXPECT_EQ(May(role.role, "", kind, ""), role.role == Role::kOperate) << kind;
     }
