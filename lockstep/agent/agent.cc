@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "lockstep/agent/call_forwarder.h"
 #include "lockstep/agent/pulse.h"
+#include "lockstep/agent/stock_calls.h"
 #include "lockstep/agent/torch_agent.h"
 #include "lockstep/client/engine.h"
 #include "lockstep/hosts/net/steady_thread.h"
@@ -20,8 +21,8 @@ using client::Engine;
 class Agent::Impl {
  public:
   Impl(runtime::Loop& loop, const AgentOptions& options, Events events)
-      : forwarder_([this](client::Request request, Engine::Done done) {
-          return Ask(std::move(request), std::move(done));
+      : forwarder_([this](client::Request request, StockCalls::Done done) {
+          return calls_->Call(std::move(request), std::move(done));
         }),
         listener_(
             loop, {.connections = {.allowed = options.allowed}, .inflates = true},
@@ -44,10 +45,20 @@ class Agent::Impl {
           "only: listen at a loopback address, such as 127.0.0.1:0"));
     }
     if (absl::Status status = listener_.Listen(options.listen); !status.ok()) return status;
-    engine_ = Engine::Start({.address = options.coordinator,
-                             .who = "lockstep agent",
-                             .machine = {.job = options.job, .grace = options.patience},
-                             .server_news = server_news_});
+    auto calls =
+        StockCalls::Listen(loop_, {.takes_part = options.peer_listen.has_value(),
+                                   .listen = options.peer_listen.value_or(runtime::Address()),
+                                   .server_host = options.coordinator.host,
+                                   .values = {},
+                                   .say = server_news_});
+    if (!calls.ok()) return calls.status();
+    calls_ = *std::move(calls);
+    engine_ = Engine::Start(
+        {.address = options.coordinator,
+         .who = "lockstep agent",
+         .machine = {.job = options.job, .fan_out_port = calls_->port(), .grace = options.patience},
+         .server_news = server_news_});
+    calls_->Start(engine_);
     const auto opened = engine_->Call({.type = client::CallType::kOpen,
                                        .timeout = options.start_timeout,
                                        .what = absl::StrCat("the server at ", engine_->server())},
@@ -78,6 +89,7 @@ class Agent::Impl {
     torch_.reset();
     if (pulse_ != nullptr) pulse_->Stop();
     if (engine_ != nullptr) engine_->Close();
+    if (calls_ != nullptr) calls_->Close();
     pulse_.reset();
     listener_.Shutdown();
     if (const size_t calls = forwarder_.cut_short(); calls > 0) {
@@ -91,15 +103,11 @@ class Agent::Impl {
   std::string torch_address() const { return runtime::ToString(torch_->address()); }
 
  private:
-  std::function<void()> Ask(client::Request request, Engine::Done done) {
-    const Pending pending = engine_->CallAsync(std::move(request), std::move(done));
-    return [pending] { pending.Cancel(); };
-  }
-
   std::shared_ptr<Engine> engine_;
   CallForwarder forwarder_;
   net::AgentListener listener_;
-  std::unique_ptr<TorchAgent> torch_;  // null: not open, as the next
+  std::unique_ptr<StockCalls> calls_;  // null: not open, as the next
+  std::unique_ptr<TorchAgent> torch_;
   std::unique_ptr<Pulse> pulse_;
   runtime::Loop& loop_;
   const std::function<void(absl::Status)> lost_;

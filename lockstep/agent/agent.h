@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -23,6 +24,8 @@ struct AgentOptions {
   std::string job;
   runtime::Address listen = {.host = "127.0.0.1", .port = 0};
   runtime::Address torch_listen = {.host = "127.0.0.1", .port = 0};
+  // Where other agents fetch long answers; absent: this one takes no part in that.
+  std::optional<runtime::Address> peer_listen = runtime::Address{.host = "::", .port = 0};
   // Whose processes may call.
   runtime::AllowedPeers allowed = {};
   // How long calls wait for a server that is away: `agent_patience`.
@@ -38,7 +41,8 @@ struct AgentOptions {
 // Terminates the protocol of stock clients and decides nothing else: each call is a numbered
 // request of one session, retried after a broken link, whose effect happens once. Cancelled calls
 // are reported at once. While the server is unreachable, calls wait and heartbeats are answered
-// here (HeartbeatAnswers). It tells the server and other agents that this host lives (Pulse).
+// here (HeartbeatAnswers). It tells the server and other agents that this host lives (Pulse), and
+// has long answers that many hosts wait for from other agents (StockCalls).
 //
 // Threads: made and destroyed while the loop does not run; calls come on gRPC's. Ownership: `loop`
 // outlives it. Bounds: those of net::AgentListener and of a client session

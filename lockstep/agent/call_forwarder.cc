@@ -17,7 +17,6 @@ using client::CallType;
 using net::AgentAnswer;
 using net::AgentCall;
 using wire::native::StockCall;
-using wire::native::StockCallReply;
 
 // Its callers would take the loss of their connection for that of the server.
 AgentAnswer Ended() {
@@ -39,13 +38,11 @@ AgentAnswer ToAnswer(const absl::Status& failed) {
 }
 
 // The agent closes its session when it ends, and nobody else does.
-bool EndedByAgent(const client::Engine::Answer& answer) {
-  return wire::native::ReasonOf(answer.status()) == "session_closed";
+bool EndedByAgent(const CallForwarder::Reply& reply) {
+  return wire::native::ReasonOf(reply.status()) == "session_closed";
 }
 
-AgentAnswer ToAnswer(client::Engine::Answer answer) {
-  if (!answer.ok()) return ToAnswer(answer.status());
-  auto reply = wire::native::Decode<StockCallReply>(*std::move(answer));
+AgentAnswer ToAnswer(CallForwarder::Reply reply) {
   if (!reply.ok()) return ToAnswer(reply.status());
   return {.code = static_cast<absl::StatusCode>(reply->code),
           .message = std::move(reply->message),
@@ -82,8 +79,8 @@ std::function<void()> CallForwarder::Begin(AgentCall call, Answer answer) {
 }
 
 std::function<void()> CallForwarder::PassOn(const AgentCall& call, Answer answer) {
-  return ask_(ToRequest(call), [this, answer = std::move(answer)](client::Engine::Answer from) {
-    if (!EndedByAgent(from)) return answer(ToAnswer(std::move(from)));
+  return ask_(ToRequest(call), [this, answer = std::move(answer)](Reply reply) {
+    if (!EndedByAgent(reply)) return answer(ToAnswer(std::move(reply)));
     ++cut_short_;
     answer(Ended());
   });

@@ -5,10 +5,12 @@
 #include <cstddef>
 #include <functional>
 
+#include "absl/status/statusor.h"
 #include "lockstep/agent/heartbeat_answers.h"
 #include "lockstep/base/mutex.h"
 #include "lockstep/client/engine.h"
 #include "lockstep/stock/grpc/agent_listener.h"
+#include "lockstep/wire/native/stock_call_messages.h"
 
 namespace lockstep::agent {
 
@@ -23,7 +25,9 @@ class CallForwarder {
   using Answer = net::AgentListener::Answer;
   // Asks the server; `done` is called once, from any thread, and may be before this returns.
   // Returns what withdraws the request, after which `done` is called all the same.
-  using Ask = std::function<std::function<void()>(client::Request, client::Engine::Done done)>;
+  using Reply = absl::StatusOr<wire::native::StockCallReply>;
+  using Ask =
+      std::function<std::function<void()>(client::Request, std::function<void(Reply)> done)>;
 
   // Outlives every answer.
   explicit CallForwarder(Ask ask) : ask_(std::move(ask)) {}

@@ -41,6 +41,12 @@ absl::Status Read(DeclaredAgent& given, ParsedCommand& command) {
   auto torch_listen = runtime::ParseAddress(given.torch_listen);
   if (!torch_listen.ok()) return Named("--torch-listen", torch_listen.status());
   options.torch_listen = *std::move(torch_listen);
+  options.peer_listen.reset();
+  if (given.peer_listen != "off") {
+    auto peer_listen = runtime::ParseAddress(given.peer_listen);
+    if (!peer_listen.ok()) return Named("--peer-listen", peer_listen.status());
+    options.peer_listen = *std::move(peer_listen);
+  }
   auto allowed = runtime::ParseAllowedPeers(given.allow_uids);
   if (!allowed.ok()) return Named("--allow-uid", allowed.status());
   options.allowed = *std::move(allowed);
@@ -91,6 +97,9 @@ DeclaredAgent::DeclaredAgent() : table("agent", "LOCKSTEP_AGENT_") {
              "The number under which the launcher of this agent is known to the server (0: none).");
   table.Duration("start-timeout", &options.start_timeout,
                  "On start, wait this long for the server.");
+  table.Text("peer-listen", &peer_listen, "HOST:PORT",
+             "Address at which other agents of the job fetch long values that all hosts wait for. "
+             "Port 0 picks a free port. off: the server sends this host's values itself.");
   table.List("allow-uid", &allow_uids, "USER",
              "Allow this local user (name or UID) to call the agent. Root and the agent's own user "
              "are always allowed. any: all users.");

@@ -19,6 +19,7 @@ struct DeclaredAgent {
   std::string job;
   std::string listen = "127.0.0.1:0";
   std::string torch_listen = "127.0.0.1:0";
+  std::string peer_listen = "[::]:0";
   std::vector<std::string> allow_uids;
   std::string ready_file;
   std::string on_partition = "stop";

@@ -45,6 +45,17 @@ TEST(AgentCommandLine, TheServerAndItsJobAreFoundAsOtherCommandsFindThem) {
   EXPECT_EQ(std::get<ParsedCommand>(named).options.patience, absl::Seconds(3));
 }
 
+TEST(AgentCommandLine, OtherAgentsFetchAtAPortOfAllAddressesOrNowhere) {
+  const auto peer_listen = [](std::vector<const char*> words) {
+    words.insert(words.begin(), {"--job", "digits"});
+    return std::get<ParsedCommand>(Parse(std::move(words))).options.peer_listen;
+  };
+  EXPECT_EQ(peer_listen({}), (runtime::Address{.host = "::", .port = 0}));
+  EXPECT_EQ(peer_listen({"--peer-listen", "10.0.0.1:7"}),
+            (runtime::Address{.host = "10.0.0.1", .port = 7}));
+  EXPECT_EQ(peer_listen({"--peer-listen", "off"}), std::nullopt);
+}
+
 TEST(AgentCommandLine, WrongOptionsAreNamed) {
   const auto text = [](std::vector<const char*> words) {
     const auto parsed = Parse(std::move(words));

@@ -19,6 +19,12 @@ using wire::native::StockCall;
 constexpr size_t kRequestsInFlightMax = 1024;
 constexpr size_t kMessageBytesMax = size_t{64} << 20;
 
+// As StockCalls does; no answer is with another agent here.
+agent::CallForwarder::Reply ToReply(absl::StatusOr<std::string> answer) {
+  if (!answer.ok()) return answer.status();
+  return wire::native::Decode<wire::native::StockCallReply>(*std::move(answer));
+}
+
 bool IsStockCall(const Message& message) {
   return message.type == FrameType::kRequest && message.kind == KindOf<StockCall>::kKind;
 }
@@ -36,8 +42,8 @@ StockHost::StockHost(Schedule& schedule, StockServer& server, Random random,
                 .grace = patience,
                 .seed = random_.Next(),
                 .id_seeds = {random_.Next(), random_.Next()}}) {
-  forwarders_.push_back(std::make_unique<agent::CallForwarder>(
-      [this](client::Request request, client::Engine::Done done) {
+  forwarders_.push_back(
+      std::make_unique<agent::CallForwarder>([this](client::Request request, Done done) {
         return Ask(std::move(request), std::move(done));
       }));
 }
@@ -68,8 +74,8 @@ void StockHost::Pause(absl::Duration how_long) {
 
 std::function<void()> StockHost::Begin(net::AgentCall call, agent::CallForwarder::Answer answer) {
   if (mutant_ == StockMutation::kHeartbeatsWait && agent::IsHeartbeat(call.method)) {
-    forwarders_.push_back(std::make_unique<agent::CallForwarder>(
-        [this](client::Request request, client::Engine::Done done) {
+    forwarders_.push_back(
+        std::make_unique<agent::CallForwarder>([this](client::Request request, Done done) {
           return Ask(std::move(request), std::move(done));
         }));
   }
@@ -78,7 +84,7 @@ std::function<void()> StockHost::Begin(net::AgentCall call, agent::CallForwarder
 }
 
 // As client::Engine::Submit.
-std::function<void()> StockHost::Ask(client::Request request, client::Engine::Done done) {
+std::function<void()> StockHost::Ask(client::Request request, Done done) {
   if (mutant_ == StockMutation::kIncrementsAreReads &&
       request.what == "the call IncrementKeyValue") {
     request.type = client::CallType::kRead;
@@ -125,7 +131,7 @@ void StockHost::Carry(Effects effects) {
   if (effects.failed) gave_up_ = true;
   for (client::CompletedCall& completed : effects.completed) {
     auto done = waiting_.extract(completed.ticket);
-    done.mapped()(std::move(completed.answer));
+    done.mapped()(ToReply(std::move(completed.answer)));
   }
   Arm();
 }
@@ -189,7 +195,7 @@ void StockHost::Broke() {
   });
   if (mutant_ != StockMutation::kFailsOnBreak) return;
   for (auto& [ticket, done] : std::exchange(waiting_, {})) {
-    waiting_[ticket] = [](client::Engine::Answer&&) {};
+    waiting_[ticket] = [](const agent::CallForwarder::Reply&) {};
     done(absl::UnavailableError("the link broke"));
   }
 }

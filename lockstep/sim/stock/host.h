@@ -46,8 +46,9 @@ class StockHost {
 
  private:
   using Effects = client::SessionMachine::Effects;
+  using Done = std::function<void(agent::CallForwarder::Reply)>;
 
-  std::function<void()> Ask(client::Request request, client::Engine::Done done);
+  std::function<void()> Ask(client::Request request, Done done);
   void Carry(Effects effects);
   void Send(link::Message message);
   void Dial();
@@ -64,7 +65,7 @@ class StockHost {
   client::SessionMachine machine_;
   // The last answers; of one mutant, a new one for each heartbeat.
   std::vector<std::unique_ptr<agent::CallForwarder>> forwarders_;
-  std::map<client::Ticket, client::Engine::Done> waiting_;
+  std::map<client::Ticket, Done> waiting_;
   client::Ticket last_ticket_ = 0;
   std::optional<StockServer::LinkId> link_;
   uint64_t dial_ = 0;  // which link is listened to
