@@ -16,7 +16,8 @@ class Agents : public Peer {
   virtual void KillAgentOf(size_t client) = 0;
 };
 
+// `fan_out`: the agents have long answers from each other.
 std::unique_ptr<Agents> MakeAgents(const std::string& address, const std::string& job,
-                                   size_t ranks_per_host);
+                                   size_t ranks_per_host, bool fan_out);
 
 }  // namespace lockstep::bench

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "bench/coordination/native/peer.h"
 #include "bench/scale/agents_peer.h"
+#include "lockstep/testing/received_bytes.h"
 
 namespace lockstep::bench {
 namespace {
@@ -29,6 +30,7 @@ struct Settings {
   size_t card_bytes = 4 << 10;
   size_t value_bytes = 256 << 10;
   bool death = false;
+  bool fan_out = true;
 };
 
 double SecondsSince(Clock::time_point start) {
@@ -40,9 +42,16 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+// That have come over the connections of this program to the server, as the kernel counts them.
+uint64_t BytesFromServer(const Settings& settings) {
+  const int port = std::atoi(settings.address.substr(settings.address.rfind(':') + 1).c_str());
+  return testing::BytesReceivedFrom(static_cast<uint16_t>(port));
+}
+
 // And goes on when it is told to.
-void Say(const std::string& what, double seconds) {
-  std::printf("{\"row\": \"%s\", \"seconds\": %.6f}\n", what.c_str(), seconds);
+void Say(const Settings& settings, const std::string& what, double seconds) {
+  std::printf("{\"row\": \"%s\", \"seconds\": %.6f, \"server_bytes\": %llu}\n", what.c_str(),
+              seconds, static_cast<unsigned long long>(BytesFromServer(settings)));
   std::fflush(stdout);
   if (std::getchar() == EOF) std::_Exit(1);
 }
@@ -85,8 +94,8 @@ void Barriers(Peer& peer, const Settings& settings) {
     peer.Run();
     (late ? last_late : at_once).push_back(SecondsSince(from));
   }
-  Say("barrier, all at once", Median(at_once));
-  Say("barrier, after the last", Median(last_late));
+  Say(settings, "barrier, all at once", Median(at_once));
+  Say(settings, "barrier, after the last", Median(last_late));
 }
 
 std::string Card(size_t rank) { return absl::StrCat("scale/card/", rank); }
@@ -121,7 +130,7 @@ void Exchange(Peer& peer, const Settings& settings) {
   peer.Run();
   for (size_t i = 0; i < reads_at_once; ++i) read();
   peer.Run();
-  Say("exchange", SecondsSince(begin));
+  Say(settings, "exchange", SecondsSince(begin));
 }
 
 void Release(Peer& peer, const Settings& settings) {
@@ -137,11 +146,11 @@ void Release(Peer& peer, const Settings& settings) {
     });
   }
   Settle(peer, 0, SettleSeconds(settings));
-  Say("parked", 0);
+  Say(settings, "parked", 0);
   const Clock::time_point begin = Clock::now();
   peer.Set(0, "scale/value", value, [&](std::string_view) { one_ended(); });
   peer.Run();
-  Say("release", SecondsSince(begin));
+  Say(settings, "release", SecondsSince(begin));
 }
 
 // From the failure of the first rank, or of the first `spared`, until all others have been told;
@@ -158,7 +167,7 @@ void Failure(Peer& peer, const Settings& settings, size_t spared, const std::str
   const Clock::time_point from = Clock::now();
   fail();
   peer.Run();
-  Say(row, SecondsSince(from));
+  Say(settings, row, SecondsSince(from));
 }
 
 std::unique_ptr<Peer> Make(const Settings& settings) {
@@ -177,19 +186,20 @@ int Main(int argc, char** argv) {
   app.add_option("--ranks-per-host", settings.ranks_per_host);
   app.add_option("--barriers", settings.barriers, "rounds of each kind");
   app.add_flag("--death", settings.death, "registers, and loses one agent; nothing else");
+  app.add_flag("!--no-fan-out", settings.fan_out, "the server sends each agent all itself");
   CLI11_PARSE(app, argc, argv);
   std::unique_ptr<Agents> agents;
   std::unique_ptr<Peer> other;
   if (settings.kind == "agents") {
-    agents = MakeAgents(settings.address, settings.job, settings.ranks_per_host);
+    agents = MakeAgents(settings.address, settings.job, settings.ranks_per_host, settings.fan_out);
   } else {
     other = Make(settings);
   }
   Peer& peer = agents ? *agents : *other;
-  Say("start", 0);
+  Say(settings, "start", 0);
   const Clock::time_point begin = Clock::now();
   peer.Connect(settings.ranks);
-  Say("register", SecondsSince(begin));
+  Say(settings, "register", SecondsSince(begin));
   if (settings.death) {
     Failure(peer, settings, settings.ranks_per_host, "death", [&] { agents->KillAgentOf(0); });
   } else {

@@ -6,8 +6,9 @@
 
 One server, and one program with all ranks (bench/scale/main.cc). Lockstep's ranks are those of
 agents, 8 to an agent, each agent with a socket and a session of its own; the others' have a
-connection each. A peer is left out where this machine has not enough descriptors for it. The peers
-take turns; a figure is the median over the repetitions.
+connection each. Agents have long values from each other as far as the descriptors go: not in a job
+of 100,000 ranks with a limit of 20,000. A peer is left out where this machine has not enough
+descriptors for it. The peers take turns; a figure is the median over the repetitions.
 """
 
 import argparse
@@ -70,19 +71,34 @@ def start(kind, folder, ranks):
         os.environ.pop("LD_PRELOAD", None)
 
 
-class Job:
-    """One run of scale_bench against a new server: its figures, in seconds, and the server's bytes."""
+def processor_seconds(pid):
+    """That all threads of the process have had."""
+    spent = 0
+    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(OSError):
+            spent += int((task / "schedstat").read_text(encoding="ascii").split()[0])
+    return spent / 1e9
 
-    def __init__(self, kind, ranks, death=False):
+
+class Job:
+    """One run of scale_bench against a new server: its figures, in seconds, and the server's bytes:
+    resident, and sent. `extra`: options of scale_bench."""
+
+    def __init__(self, kind, ranks, death=False, extra=()):
         self.seconds = {}
         self.resident = {}
+        self.server_bytes = {}
+        self.server_cpu = {}
         with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
             server = start(kind, folder, ranks)
             stack.callback(server.end)
             address = server.address(ranks)
             command = [BIN / "scale_bench", "--peer", kind, "--address", address, "--ranks", str(ranks),
                        "--ranks-per-host", str(RANKS_PER_HOST),
-                       "--barriers", "16" if ranks <= 1024 else "4"]
+                       *(extra or ("--barriers", "16" if ranks <= 1024 else "4"))]
+            # An agent that takes part in the fan-out has a listener, and connections for a while.
+            if kind == "agents" and "--no-fan-out" not in extra and not fits(kind, 4 * ranks):
+                command.append("--no-fan-out")
             if death:
                 command.append("--death")
             bench = subprocess.Popen(["timeout", str(LIMIT_S), *command], stdin=subprocess.PIPE,
@@ -93,6 +109,8 @@ class Job:
                 figure = json.loads(line)
                 self.seconds[figure["row"]] = figure["seconds"]
                 self.resident[figure["row"]] = native.resident(server.pid)
+                self.server_bytes[figure["row"]] = figure["server_bytes"]
+                self.server_cpu[figure["row"]] = processor_seconds(server.pid)
                 bench.stdin.write("\n")
                 with contextlib.suppress(BrokenPipeError):
                     bench.stdin.flush()
