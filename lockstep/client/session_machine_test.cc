@@ -29,8 +29,9 @@ class SessionMachineTest : public ::testing::Test {
 
   explicit SessionMachineTest(SessionMachine::Options options = {.job = "digits",
                                                                  .server = "h:1",
+                                                                 .fan_out_port = 7,
                                                                  .seed = 7})
-      : machine_(std::move(options)) {}
+      : fan_out_port_(options.fan_out_port), machine_(std::move(options)) {}
 
   void Start() { machine_.Start(now_, Clear()); }
 
@@ -44,6 +45,7 @@ class SessionMachineTest : public ::testing::Test {
     ASSERT_TRUE(open.ok());
     EXPECT_EQ(open->resume, resumed);
     EXPECT_TRUE(open->shares_answers);
+    EXPECT_EQ(open->fan_out_port, fan_out_port_);
     sessions_.push_back(open->session.data);
     Answer(out_.send[0].id, native::Encode(native::OpenSessionReply{.attempt = 1, .size = 2}));
   }
@@ -111,6 +113,7 @@ class SessionMachineTest : public ::testing::Test {
     return std::string(out_.completed.at(0).answer.status().message());
   }
 
+  const uint16_t fan_out_port_;
   SessionMachine machine_;
   Time now_ = Time::FromNanoseconds(1'000'000'000'000);
   Effects out_;

@@ -29,6 +29,7 @@ TEST(Metrics, TellOfJobsWithoutNamingMembers) {
   view.counters.Count(coord::Event(coord::SetKey{}));
   view.counters.Count(coord::Event(coord::Heartbeat{}));
   view.counters.Count(coord::Error{.reason = coord::Reason::kBarrierTimedOut});
+  view.fan_out = {.answers = 48, .bytes = 9'000, .fallbacks = 3};
   const std::string text = MetricsText(view);
   for (const char* line : {
            "lockstep_build_info{version=\"0.1.0\"} 1\n",
@@ -47,6 +48,9 @@ TEST(Metrics, TellOfJobsWithoutNamingMembers) {
            "lockstep_requests_total{kind=\"heartbeat\"} 1\n",
            "lockstep_requests_total{kind=\"stop\"} 0\n",
            "lockstep_errors_total{reason=\"barrier_timed_out\"} 1\n",
+           "lockstep_fan_out_answers_total 48\n",
+           "lockstep_fan_out_bytes_total 9000\n",
+           "lockstep_fan_out_fallbacks_total 3\n",
        }) {
     EXPECT_THAT(text, HasSubstr(line));
   }
