@@ -73,7 +73,7 @@ WHAT_IT_IS = {
                        "outlive links, data readers; what sources of notices report",
     "lockstep/server": "puts everything together; decides nothing about a protocol",
     "lockstep/agent": "the agent of a host, `lockstep-agent`: passes calls of stock clients on to the "
-                      "server",
+                      "server, and long answers on to other agents (OpenSSL)",
     "lockstep/cli": "the program `lockstep`, one file a subcommand; no gRPC, no libprotobuf",
     "lockstep/sim": "tests only: simulations of the machines",
     "lockstep/testing": "tests only: what tests of several folders share",

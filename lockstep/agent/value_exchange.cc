@@ -112,8 +112,14 @@ void ValueExchange::Carry(PeerValues::Effects&& effects) {
   for (const PeerValues::Ticket& ticket : effects.stop) fetches_.erase(ticket);
   for (const PeerValues::PeerNumber peer : effects.close) peers_.erase(peer);
   for (const auto& fetch : effects.fetch) Fetch(fetch);
-  for (const PeerValues::PeerNumber peer : effects.hint) peers_.at(peer)->Hint();
-  for (const auto& serving : effects.serve) peers_.at(serving.peer)->Serve(serving);
+  for (const PeerValues::PeerNumber peer : effects.hint) {
+    if (const auto found = peers_.find(peer); found != peers_.end()) found->second->Hint();
+  }
+  for (const auto& serving : effects.serve) {
+    if (const auto found = peers_.find(serving.peer); found != peers_.end()) {
+      found->second->Serve(serving);
+    }
+  }
   for (const PeerValues::Ticket& ticket : effects.ask_server) events_.ask_server(ticket);
   for (auto& ended : effects.ended) events_.ended(std::move(ended));
   timer_.Arm(values_.NextDeadline(), [this] {
