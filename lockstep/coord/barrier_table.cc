@@ -26,11 +26,14 @@ constexpr size_t kCheckedMax = 32;
 
 // A caller of an instance that is over gets what is kept of it: one that meets once, and one whose
 // session lost its link while the others went on to the next instance.
-bool IsOver(bool is_open, const KeptVerdicts::Verdict* last, const ArriveAtBarrier& request) {
+bool IsOver(const JobRecord& job, bool is_open, const KeptVerdicts::Verdict* last,
+            const ArriveAtBarrier& request) {
   if (last == nullptr) return false;
   if (request.once && !is_open && !last->error) return true;
-  const bool retries = !request.caller.numbered_in().none();
-  return retries && is_open && request.counter == last->counter;
+  if (!is_open || request.counter != last->counter) return false;
+  // A stock member in a new life counts from 0 again, and comes to the open instance.
+  const bool may_be_new = request.counter == 0 && job.Recoverable(request.member);
+  return request.caller.native() || (!request.caller.agent.none() && !may_be_new);
 }
 
 bool Opens(const JobRecord& job, const KeptVerdicts& kept, const KeptVerdicts::Verdict* last,
@@ -93,7 +96,7 @@ void BarrierTable::Arrive(Time now, const ArriveAtBarrier& request, Effects& out
   if (ErrorPtr error = errors_.OfSizes(request, brought)) return out.Fail(call, error);
 
   // Before anything opens: who asks again for the last instance must not be counted in the next.
-  if (IsOver(open != nullptr, last, request)) {
+  if (IsOver(job_, open != nullptr, last, request)) {
     ErrorPtr fault =
         last->error ? nullptr
                     : errors_.OfMembers({request.id, last->counter}, last->participants, request);

@@ -155,6 +155,48 @@ TEST_F(ThroughAnAgent, AProcessThatHasNotPolledIsWellOnceItsAgentIsBack) {
   EXPECT_EQ(h.Condition(0), MemberCondition::kConnected);
 }
 
+TEST_F(ThroughAnAgent, AnAgentThatClosesItsSessionIsMissedByThoseThatHaveNotPolled) {
+  h.Heartbeat(By(0, 1));
+  const CallId other = h.Poll(Who(1));
+  h.Ask(kAgent, CloseSession{});
+  h.Advance(absl::Seconds(1));
+  EXPECT_THAT(h.Reply(other), HasError(StatusCode::kUnavailable, Reason::kAgentEnded, "task/0"));
+}
+
+TEST_F(ThroughAnAgent, AProcessWhoseAdmissionWasNotHeardIsWellWhenItAsksAgain) {
+  CoordinatorHarness one({.size = 1});
+  one.Open(kAgent);
+  const auto ask = [&one] {
+    return one.Register(0, 500, absl::InfiniteDuration(), "", false, kAgent.session);
+  };
+  const CallId lost = ask();
+  EXPECT_THAT(one.Reply(lost), Succeeded());
+  one.Hangup(lost, CallLeft::Agent::kEnded);
+  one.BreakLink(kAgent);
+  EXPECT_EQ(one.Condition(0), MemberCondition::kSuspect);
+  one.Open(kAgent, /*resume=*/true);
+  EXPECT_THAT(one.Reply(ask()), Succeeded());
+  EXPECT_EQ(one.Condition(0), MemberCondition::kConnected);
+  // And its agent is missed from now on.
+  one.BreakLink(kAgent);
+  EXPECT_EQ(one.Condition(0), MemberCondition::kSuspect);
+}
+
+TEST_F(ThroughAnAgent, ARestartedProcessOfARecoverableJobComesToTheOpenBarrier) {
+  CoordinatorHarness recoverable({.size = 2, .recoverable = true});
+  recoverable.Open(kAgent);
+  recoverable.RegisterAll(500);
+  const CallId first = recoverable.Arrive(By(0, 1), "b", {.counter = 0});
+  recoverable.Arrive(Who(1), "b", {.counter = 0});
+  EXPECT_THAT(recoverable.Reply(first), Succeeded());
+  const CallId waits = recoverable.Arrive(Who(1), "b", {.counter = 1});
+  // In its new life it counts from 0 again.
+  recoverable.Register(0, 900);
+  const CallId again = recoverable.Arrive(By(0, 2), "b", {.counter = 0});
+  EXPECT_THAT(recoverable.Reply(again), Succeeded());
+  EXPECT_FALSE(recoverable.Pending(waits)) << "both are in the second instance";
+}
+
 // As the server tells it, of members 0 and 1; a third is elsewhere.
 class OnALostHost : public ::testing::Test {
  protected:

@@ -14,6 +14,12 @@ void ErrorPolls::AwaitFirst(MemberIndex member, CallId registration) {
   LOCKSTEP_DCHECK(InvariantsHold());
 }
 
+void ErrorPolls::AwaitFirstAgain(Time now, MemberIndex member, CallId registration) {
+  if (polls_.contains(member) || membership_.Get(member).native()) return;
+  membership_.detector().ConnectionBack(now, member);
+  AwaitFirst(member, registration);
+}
+
 void ErrorPolls::Poll(Time now, MemberIndex member, CallId call, const ErrorPtr& root_cause,
                       Effects& out) {
   used_ = true;

@@ -32,6 +32,9 @@ class ErrorPolls {
   // its session, so nothing is awaited of it.
   void AwaitFirst(MemberIndex member, CallId registration);
 
+  // The member asks to be let in once more, as the answer to its registration was lost.
+  void AwaitFirstAgain(Time now, MemberIndex member, CallId registration);
+
   // The member polls. Answered when the attempt fails, or with CANCELLED (superseded) when the
   // member polls again; at once with `root_cause` when the attempt has failed (else null).
   void Poll(Time now, MemberIndex member, CallId call, const ErrorPtr& root_cause, Effects& out);

@@ -106,6 +106,7 @@ void MemberLifecycle::Admit(Time now, const Admission& request, Effects& out) {
     // A retry whose first answer was lost; a native one may come in another session.
     if (member.session != request.session) membership_.BeginLife(now, request);
     if (request.native()) membership_.detector().ConnectionBack(now, request.member);
+    if (!request.agent.none()) polls_.AwaitFirstAgain(now, request.member, request.call);
     membership_.detector().Heard(now, request.member);
     return out.Succeed(request.call, AnswerOf(request.member));
   }

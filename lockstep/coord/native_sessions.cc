@@ -52,6 +52,7 @@ void NativeSessions::Close(Time now, const CloseSession& request, Effects& out) 
   if (asked && attempt.membership().Get(*asked).session == id) {
     attempt.Handle(now, *asked, request, out);
   }
+  attempt.Handle(now, agents_.MembersOf(id), SessionBroke{.session = id});
   table_.Close(id, out);
   out.Succeed(request.caller.call);
 }

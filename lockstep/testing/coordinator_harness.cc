@@ -112,7 +112,7 @@ coord::Caller CoordinatorHarness::NewCaller(const Who& who) {
 }
 
 CallId CoordinatorHarness::Register(int member, uint64_t incarnation, absl::Duration patience,
-                                    std::string role, bool recoverable) {
+                                    std::string role, bool recoverable, SessionId agent) {
   const CallId call = NewCall();
   lives_[member] = Life{.incarnation = Incarnation(incarnation)};
   registering_[call] = member;
@@ -122,7 +122,8 @@ CallId CoordinatorHarness::Register(int member, uint64_t incarnation, absl::Dura
                                .deadline = now_ + patience,
                                .peer = absl::StrCat("10.0.0.", member, ":4711"),
                                .role = std::move(role),
-                               .recoverable = recoverable});
+                               .recoverable = recoverable,
+                               .agent = agent});
   return call;
 }
 

@@ -108,7 +108,7 @@ class CoordinatorHarness {
   // Requests, each of which returns its call.
   CallId Register(int member, uint64_t incarnation,
                   absl::Duration patience = absl::InfiniteDuration(), std::string role = "",
-                  bool recoverable = false);
+                  bool recoverable = false, SessionId agent = {});
   CallId Heartbeat(Who who);
   CallId Poll(Who who);
   CallId Report(Who who, absl::StatusCode code, std::string message);
