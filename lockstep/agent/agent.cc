@@ -21,13 +21,14 @@ using client::Engine;
 class Agent::Impl {
  public:
   Impl(runtime::Loop& loop, const AgentOptions& options, Events events)
-      : forwarder_([this](client::Request request, StockCalls::Done done) {
-          return calls_->Call(std::move(request), std::move(done));
-        }),
+      : forwarder_(
+            std::make_shared<CallForwarder>([this](client::Request request, StockCalls::Done done) {
+              return calls_->Call(std::move(request), std::move(done));
+            })),
         listener_(
             loop, {.connections = {.allowed = options.allowed}, .inflates = true},
             [this](net::AgentCall call, net::AgentListener::Answer answer) {
-              return forwarder_.Begin(std::move(call), std::move(answer));
+              return forwarder_->Begin(std::move(call), std::move(answer));
             },
             std::move(events.complain)),
         loop_(loop),
@@ -92,7 +93,7 @@ class Agent::Impl {
     if (calls_ != nullptr) calls_->Close();
     pulse_.reset();
     listener_.Shutdown();
-    if (const size_t calls = forwarder_.cut_short(); calls > 0) {
+    if (const size_t calls = forwarder_->cut_short(); calls > 0) {
       server_news_(absl::StrCat("ended while ", calls,
                                 " calls of this host's processes were open: these processes end, "
                                 "and have to be started again with the next agent"));
@@ -104,7 +105,7 @@ class Agent::Impl {
 
  private:
   std::shared_ptr<Engine> engine_;
-  CallForwarder forwarder_;
+  const std::shared_ptr<CallForwarder> forwarder_;
   net::AgentListener listener_;
   std::unique_ptr<StockCalls> calls_;  // null: not open, as the next
   std::unique_ptr<TorchAgent> torch_;

@@ -79,22 +79,25 @@ std::function<void()> CallForwarder::Begin(AgentCall call, Answer answer) {
 }
 
 std::function<void()> CallForwarder::PassOn(const AgentCall& call, Answer answer) {
-  return ask_(ToRequest(call), [this, answer = std::move(answer)](Reply reply) {
-    if (!EndedByAgent(reply)) return answer(ToAnswer(std::move(reply)));
-    ++cut_short_;
-    answer(Ended());
-  });
+  // A heartbeat cuts nobody short: most have their answer already.
+  const bool counts = !IsHeartbeat(call.method);
+  return ask_(ToRequest(call),
+              [self = shared_from_this(), counts, answer = std::move(answer)](Reply reply) {
+                if (!EndedByAgent(reply)) return answer(ToAnswer(std::move(reply)));
+                if (counts) ++self->cut_short_;
+                answer(Ended());
+              });
 }
 
 std::function<void()> CallForwarder::Register(const AgentCall& call, Answer answer) {
-  return PassOn(call,
-                [this, connection = call.connection, answer = std::move(answer)](AgentAnswer is) {
-                  if (is.code == absl::StatusCode::kOk) {
-                    const MutexLock lock(mutex_);
-                    heartbeats_.Registered(connection, is.bytes);
-                  }
-                  answer(std::move(is));
-                });
+  return PassOn(call, [self = shared_from_this(), connection = call.connection,
+                       answer = std::move(answer)](AgentAnswer is) {
+    if (is.code == absl::StatusCode::kOk) {
+      const MutexLock lock(self->mutex_);
+      self->heartbeats_.Registered(connection, is.bytes);
+    }
+    answer(std::move(is));
+  });
 }
 
 std::function<void()> CallForwarder::Beat(AgentCall call, Answer answer) {
@@ -111,10 +114,11 @@ std::function<void()> CallForwarder::Beat(AgentCall call, Answer answer) {
   }
   // The caller has its answer already, so its deadline does not apply.
   if (answered) call.left = absl::InfiniteDuration();
-  auto told = [this, message = std::move(message), answered, answer](const AgentAnswer& is) {
+  auto told = [self = shared_from_this(), message = std::move(message), answered,
+               answer](const AgentAnswer& is) {
     {
-      const MutexLock lock(mutex_);
-      heartbeats_.Answered(message, is.code, is.bytes);
+      const MutexLock lock(self->mutex_);
+      self->heartbeats_.Answered(message, is.code, is.bytes);
     }
     if (!answered) answer(is);
   };

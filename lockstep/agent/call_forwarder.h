@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <functional>
+#include <memory>
 
 #include "absl/status/statusor.h"
 #include "lockstep/agent/heartbeat_answers.h"
@@ -19,8 +20,9 @@ namespace lockstep::agent {
 // are answered at once (HeartbeatAnswers). Calls nothing that waits. What is open when the session
 // is closed fails with UNAVAILABLE (agent_ended).
 //
-// Threads: thread-safe. Bounds: HeartbeatAnswers; calls, those of the session.
-class CallForwarder {
+// Threads: thread-safe. Ownership: open calls keep it; `Ask` is not called after the last `Begin`.
+// Bounds: HeartbeatAnswers; calls, those of the session.
+class CallForwarder : public std::enable_shared_from_this<CallForwarder> {
  public:
   using Answer = net::AgentListener::Answer;
   // Asks the server; `done` is called once, from any thread, and may be before this returns.
@@ -29,7 +31,6 @@ class CallForwarder {
   using Ask =
       std::function<std::function<void()>(client::Request, std::function<void(Reply)> done)>;
 
-  // Outlives every answer.
   explicit CallForwarder(Ask ask) : ask_(std::move(ask)) {}
 
   // As net::AgentListener::Begin: returns what to call if the caller leaves; null: nothing.

@@ -21,7 +21,11 @@ void PeerValues::Told(Time now, const Ticket& ticket, Source source, CallNumber 
   entry->second.since = now;
   entry->second.progressed = now;
   fetched_bytes_ += entry->second.source.size;
-  if (fetched_bytes_ > options_.held_bytes_max) {
+  const auto fetches = std::count_if(entries_.begin(), entries_.end(), [](const auto& each) {
+    return each.second.state == State::kFetching;
+  });
+  if (fetched_bytes_ > options_.held_bytes_max ||
+      static_cast<size_t>(fetches) > options_.fetches_max) {
     Fall(entry, out);
   } else {
     out.fetch.push_back({.ticket = ticket, .source = entry->second.source});

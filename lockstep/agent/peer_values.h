@@ -53,6 +53,8 @@ class PeerValues {
     absl::Duration kept_for = absl::Seconds(20);
     // Agents that are connected at a time: `fan_out_peers_max`.
     size_t peers_max = 64;
+    // Connections to other agents at a time: `fan_out_fetches_max`.
+    size_t fetches_max = 64;
     // Of the answers that are kept, and of those that are fetched: `fan_out_held_bytes_max` each.
     size_t held_bytes_max = size_t{128} << 20;
   };

@@ -33,7 +33,8 @@ enum class Mutant {
   kNoTimer,         // agents do not look at the clock
   kServerNotAsked,  // an agent whose fetch fails leaves it at that
   kUnverified,      // an agent takes whatever comes
-  kNotMadeAgain     // a call whose answer the server has lost is left at that
+  kNotMadeAgain,    // a call whose answer the server has lost is left at that
+  kNoDeadlines      // of callers
 };
 
 constexpr size_t kAgents = 40;
@@ -161,7 +162,8 @@ class World {
       calls_[number] = {.agent = agent, .answer = text, .deadline = deadline};
       With(agent, [&](PeerValues& values, auto& out) {
         if (told.answer.data == nullptr) {
-          return values.Told(now_, ticket, SourceOf(told), number, deadline, out);
+          return values.Told(now_, ticket, SourceOf(told), number,
+                             mutant_ == Mutant::kNoDeadlines ? Time::Infinite() : deadline, out);
         }
         End(number, *told.answer.data);
         values.Given(now_, ticket, SourceOf(told), told.answer.data, out);
@@ -196,6 +198,9 @@ class World {
     for (const auto& ticket : effects.ask_server) AskServer(agent, ticket);
     for (const auto& ended : effects.ended) {
       Call& call = calls_[ended.call];
+      if (now_ > std::max(call.deadline, agents_[agent]->frozen_until)) {
+        wrong_ = absl::StrCat("call ", ended.call, " ended too late");
+      }
       if (ended.end == PeerValues::End::kValue) {
         End(ended.call, *ended.value);
       } else if (ended.end == PeerValues::End::kDeadline) {
@@ -380,7 +385,7 @@ TEST_P(FanOutMutants, AreCaught) {
 INSTANTIATE_TEST_SUITE_P(Each, FanOutMutants,
                          ::testing::Values(Mutant::kNoHints, Mutant::kNoTimer,
                                            Mutant::kServerNotAsked, Mutant::kUnverified,
-                                           Mutant::kNotMadeAgain));
+                                           Mutant::kNotMadeAgain, Mutant::kNoDeadlines));
 
 }  // namespace
 }  // namespace lockstep::agent

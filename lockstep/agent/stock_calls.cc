@@ -21,8 +21,15 @@ using wire::native::WithReason;
 // Of an answer from another agent; the same as a link takes.
 constexpr int64_t kAnswerBytesMax = int64_t{64} << 20;
 
+// For an answer that another agent did not give: `fan_out_server_timeout`.
+constexpr absl::Duration kServerTimeout = absl::Seconds(2);
+
 absl::Status ClosedStatus() {
   return WithReason(absl::CancelledError("the agent ends"), "session_closed");
+}
+
+absl::Status CancelledStatus() {
+  return WithReason(absl::CancelledError("cancelled by the caller"), "cancelled");
 }
 
 bool IsLoopback(const std::string& host) {
@@ -49,8 +56,10 @@ struct StockCalls::Asked {
   client::Request request;  // to ask again
   Time deadline;
   Done done;
+  bool keeps = false;  // the request, as the answer may be elsewhere
   // Under the mutex, from here on.
   Pending pending;
+  uint64_t asks = 0;       // how often it was asked
   uint64_t following = 0;  // its number while its answer is elsewhere
   bool cancelled = false;
 };
@@ -118,27 +127,33 @@ std::function<void()> StockCalls::Call(client::Request request, Done done) {
 
 void StockCalls::Ask(const AskedPtr& call) {
   // No answer of an effect is elsewhere, and some are long.
-  const bool keeps = call->request.type != CallType::kEffect && options_.takes_part;
-  client::Request request = keeps ? call->request : std::move(call->request);
+  call->keeps = call->request.type != CallType::kEffect && options_.takes_part;
+  client::Request request = call->keeps ? call->request : std::move(call->request);
+  uint64_t ask = 0;
+  {
+    const MutexLock lock(mutex_);
+    ask = ++call->asks;
+  }
   Pending pending = engine_->CallAsync(std::move(request), [this, call](Engine::Answer&& answer) {
-    Answered(call, std::move(answer));
+    // What the engine refuses is told when this may have gone.
+    if (!answer.ok()) return call->done(answer.status());
+    Answered(call, *std::move(answer));
   });
   bool cancelled = false;
   {
     const MutexLock lock(mutex_);
-    call->pending = pending;
+    // It may have been answered, and asked again, meanwhile.
+    if (call->asks == ask) call->pending = pending;
     cancelled = call->cancelled;
   }
   if (cancelled) pending.Cancel();
 }
 
-void StockCalls::Answered(const AskedPtr& call, Engine::Answer answer) {
-  if (!answer.ok()) return call->done(answer.status());
-  auto reply = wire::native::Decode<Reply>(*std::move(answer));
+void StockCalls::Answered(const AskedPtr& call, std::string answer) {
+  auto reply = wire::native::Decode<Reply>(std::move(answer));
   if (!reply.ok() || !reply->fan_out) return call->done(std::move(reply));
   FanOut& fan_out = *reply->fan_out;
-  const bool kept = call->request.kind != 0;
-  if (!IsValid(fan_out) || !kept) {
+  if (!IsValid(fan_out) || !call->keeps) {
     return call->done(absl::InternalError("the server named no answer that could be had"));
   }
   if (fan_out.answer.data == nullptr) return Follow(call, std::move(fan_out));
@@ -149,20 +164,23 @@ void StockCalls::Answered(const AskedPtr& call, Engine::Answer answer) {
 }
 
 void StockCalls::Follow(const AskedPtr& call, FanOut fan_out) {
-  uint64_t number = 0;
-  bool open = false;
+  absl::Status refused;
   {
     const MutexLock lock(mutex_);
-    open = !closed_ && !call->cancelled;
-    if (open) {
-      number = ++last_number_;
+    if (closed_) {
+      refused = ClosedStatus();
+    } else if (call->cancelled) {
+      refused = CancelledStatus();
+    } else {
+      const uint64_t number = ++last_number_;
       call->following = number;
       following_.emplace(number, call);
+      // Within the lock: before the news that the caller has left.
+      Post([this, number, deadline = call->deadline, ticket = fan_out.ticket.data,
+            source = SourceOf(fan_out)] { exchange_.Told(ticket, source, number, deadline); });
     }
   }
-  if (!open) return call->done(ClosedStatus());
-  Post([this, number, deadline = call->deadline, ticket = fan_out.ticket.data,
-        source = SourceOf(fan_out)] { exchange_.Told(ticket, source, number, deadline); });
+  if (!refused.ok()) call->done(refused);
 }
 
 PeerValues::Source StockCalls::SourceOf(FanOut& fan_out) const {
@@ -191,7 +209,7 @@ void StockCalls::Cancel(const AskedPtr& call) {
   pending.Cancel();
   if (number == 0 || Take(number) == nullptr) return;
   Post([this, number] { exchange_.CallLeft(number); });
-  call->done(WithReason(absl::CancelledError("cancelled by the caller"), "cancelled"));
+  call->done(CancelledStatus());
 }
 
 StockCalls::AskedPtr StockCalls::Take(uint64_t number) {
@@ -226,6 +244,8 @@ void StockCalls::AskServer(const PeerValues::Ticket& ticket) {
       {.kind = wire::native::KindOf<wire::native::FetchAnswer>::kKind,
        .type = CallType::kRead,
        .payload = wire::native::Encode(asked),
+       // While the server is out of reach, those who wait here are not to be held up.
+       .timeout = kServerTimeout,
        .what = "an answer that another agent did not give"},
       [this, ticket](Engine::Answer&& answer) { ServerAnswered(ticket, std::move(answer)); });
 }

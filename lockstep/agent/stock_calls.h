@@ -70,7 +70,7 @@ class StockCalls {
 
   StockCalls(runtime::Loop& loop, Options options);
   void Ask(const AskedPtr& call);
-  void Answered(const AskedPtr& call, client::Engine::Answer answer);
+  void Answered(const AskedPtr& call, std::string answer);
   // Its answer is elsewhere.
   void Follow(const AskedPtr& call, FanOut fan_out);
   void Cancel(const AskedPtr& call);

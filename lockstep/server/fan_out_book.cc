@@ -37,19 +37,28 @@ FanOutTree::Bytes FanOutTree::MessageFor(size_t host) const {
   return std::make_shared<const std::string>(wire::native::Encode(reply));
 }
 
-LinkId FanOutTree::ParentOf(LinkId child) const {
+std::string FanOutTree::ParentOf(LinkId child) const {
   const auto found = std::find_if(hosts_.begin(), hosts_.end(),
                                   [child](const Host& host) { return host.link == child; });
-  if (found == hosts_.end()) return LinkId();
+  if (found == hosts_.end()) return "";
   const size_t parent = plan_.ParentOf(static_cast<size_t>(found - hosts_.begin()));
-  return parent == FanOutPlan::kServer ? LinkId() : hosts_[parent].link;
+  return parent == FanOutPlan::kServer ? "" : hosts_[parent].at;
 }
 
 void FanOutBook::Joined(LinkId link, const void* job, std::string at) {
-  agents_[link] = {.job = job, .at = std::move(at), .direct_until = {}, .idle_until = {}};
+  agents_[link] = {.job = job, .at = std::move(at)};
+}
+
+FanOutBook::Distrust* FanOutBook::DistrustOf(const void* job, const std::string& at) {
+  if (at.empty()) return nullptr;
+  if (distrusted_.size() >= options_.distrusted_max && !distrusted_.contains({job, at})) {
+    return nullptr;
+  }
+  return &distrusted_[{job, at}];
 }
 
 void FanOutBook::JobDeleted(const void* job) {
+  absl::erase_if(distrusted_, [job](const auto& each) { return each.first.first == job; });
   absl::erase_if(agents_, [job](const auto& agent) { return agent.second.job == job; });
   std::erase_if(kept_, [this, job](const Kept& kept) {
     if (kept.job != job) return false;
@@ -77,7 +86,11 @@ std::shared_ptr<const FanOutTree> FanOutBook::Begin(Time now, FanOutTree::Secret
     const Agent& agent = found->second;
     job = agent.job;
     hosts.push_back({.link = link, .at = agent.at});
-    roles.push_back({.direct = now < agent.direct_until, .serves = now >= agent.idle_until});
+    const auto distrust =
+        distrusted_.empty() ? distrusted_.end() : distrusted_.find({agent.job, agent.at});
+    const bool trusted = distrust == distrusted_.end();
+    roles.push_back({.direct = !trusted && now < distrust->second.direct_until,
+                     .serves = trusted || now >= distrust->second.idle_until});
   }
   auto tree = std::make_shared<const FanOutTree>(std::move(secret), answer, std::move(hosts),
                                                  FanOutPlan(roles, options_.shape));
@@ -99,18 +112,27 @@ FanOutTree::Bytes FanOutBook::Fetch(Time now, LinkId link, std::string_view tick
   if (agent == agents_.end()) return nullptr;
   ++counts_.fallbacks;
   // Also when the answer is gone, so that the calls that follow are answered by the server.
-  agent->second.direct_until = now + options_.distrust;
+  const void* const job = agent->second.job;
+  if (Distrust* const own = DistrustOf(job, agent->second.at)) {
+    own->direct_until = now + options_.distrust;
+  }
   const auto kept = std::find_if(kept_.begin(), kept_.end(), [&](const Kept& each) {
-    return each.job == agent->second.job && each.tree->ticket() == ticket;
+    return each.job == job && each.tree->ticket() == ticket;
   });
   if (kept == kept_.end()) return nullptr;
-  const auto parent = agents_.find(kept->tree->ParentOf(link));
-  if (parent != agents_.end()) parent->second.idle_until = now + options_.distrust;
+  if (Distrust* const parent = DistrustOf(job, kept->tree->ParentOf(link))) {
+    parent->idle_until = now + options_.distrust;
+  }
   return kept->tree->whole();
 }
 
 void FanOutBook::Expire(Time now) {
   while (!kept_.empty() && kept_.front().until <= now) ForgetOldest();
+  if (distrusted_.empty() || now < distrust_swept_ + options_.distrust) return;
+  distrust_swept_ = now;
+  absl::erase_if(distrusted_, [now](const auto& each) {
+    return each.second.direct_until <= now && each.second.idle_until <= now;
+  });
 }
 
 void FanOutBook::ForgetOldest() {

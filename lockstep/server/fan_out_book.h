@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -41,8 +42,8 @@ class FanOutTree {
   const Bytes& whole() const { return whole_; }
   // An encoded StockCallReply: `whole`, or where that host has the answer from.
   Bytes MessageFor(size_t host) const;
-  // From whose link that of `child` has it; 0: from the server, or it is not in the tree.
-  link::LinkId ParentOf(link::LinkId child) const;
+  // Where that of `child` has it from; empty: from the server, or it is not in the tree.
+  std::string ParentOf(link::LinkId child) const;
   size_t bytes() const { return whole_->size() + hosts_.size() * kHostBytes; }
 
  private:
@@ -59,12 +60,15 @@ class FanOutTree {
 // they could not have them from each other.
 //
 // Threads: thread-compatible. Bounds: the links of the server; Options::kept_max and
-// Options::kept_bytes_max, of which the oldest makes room.
+// Options::kept_bytes_max, of which the oldest makes room; Options::distrusted_max.
 class FanOutBook {
  public:
   struct Options {
     // Of an answer that goes through a tree: `fan_out_bytes_min`.
     size_t bytes_min = size_t{32} << 10;
+    // Longer ones would take longer on a slow network than agents wait for each other:
+    // `fan_out_bytes_max`.
+    size_t bytes_max = size_t{4} << 20;
     // To so many hosts at least: `fan_out_hosts_min`.
     size_t hosts_min = 64;
     FanOutPlan::Shape shape;
@@ -75,6 +79,8 @@ class FanOutBook {
     // For how long an agent that had to ask again has its answers from the server, and the one that
     // did not serve it serves nobody: `fan_out_distrust`.
     absl::Duration distrust = absl::Seconds(60);
+    // Whom it is remembered of.
+    size_t distrusted_max = 16'384;
   };
 
   explicit FanOutBook(Options options) : options_(options) {}
@@ -87,8 +93,8 @@ class FanOutBook {
 
   // Whether such an answer to so many agents goes through a tree.
   bool IsWorth(size_t bytes, size_t hosts) const {
-    return bytes >= options_.bytes_min && hosts >= options_.hosts_min &&
-           bytes <= options_.kept_bytes_max / 2;
+    return bytes >= options_.bytes_min && bytes <= options_.bytes_max &&
+           hosts >= options_.hosts_min;
   }
   // An answer to all of these links, of one job: kept from now on.
   std::shared_ptr<const FanOutTree> Begin(Time now, FanOutTree::Secret secret,
@@ -108,6 +114,9 @@ class FanOutBook {
   struct Agent {
     const void* job = nullptr;
     std::string at;
+  };
+  // Of an agent that asked again, or was not of use. Kept when its link ends: it may come back.
+  struct Distrust {
     Time direct_until;  // it has its answers from the server
     Time idle_until;    // it serves nobody
   };
@@ -118,9 +127,13 @@ class FanOutBook {
   };
 
   void ForgetOldest();
+  // Null: there is no room, or it has no address.
+  Distrust* DistrustOf(const void* job, const std::string& at);
 
   const Options options_;
   absl::flat_hash_map<link::LinkId, Agent> agents_;
+  absl::flat_hash_map<std::pair<const void*, std::string>, Distrust> distrusted_;  // by job
+  Time distrust_swept_;
   std::deque<Kept> kept_;  // the oldest first
   size_t bytes_ = 0;
   FanOutCounts counts_;

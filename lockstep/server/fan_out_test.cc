@@ -132,6 +132,7 @@ class FanOutBookTest : public ::testing::Test {
   static inline int other_job_ = 0;
   Time now_ = Time() + absl::Seconds(1000);
   FanOutBook book_{{.bytes_min = 100,
+                    .bytes_max = 5'000,
                     .hosts_min = 4,
                     .shape = {.roots = 2, .children = 2},
                     .kept_max = 3,
@@ -154,7 +155,8 @@ TEST_F(FanOutBookTest, IsWorthItFromABoundOn) {
   EXPECT_TRUE(book_.IsWorth(100, 4));
   EXPECT_FALSE(book_.IsWorth(99, 4));
   EXPECT_FALSE(book_.IsWorth(100, 3));
-  EXPECT_FALSE(book_.IsWorth(5'001, 4)) << "it would fill what is kept";
+  EXPECT_TRUE(book_.IsWorth(5'000, 4));
+  EXPECT_FALSE(book_.IsWorth(5'001, 4)) << "it would take too long";
 }
 
 TEST_F(FanOutBookTest, WhoAsksAgainGetsTheAnswerAndIsSparedAndSoAreTheChildrenOfWhoFailed) {
@@ -168,6 +170,15 @@ TEST_F(FanOutBookTest, WhoAsksAgainGetsTheAnswerAndIsSparedAndSoAreTheChildrenOf
   // Until the distrust is over.
   now_ = now_ + absl::Seconds(60);
   EXPECT_THAT(Parents(*Begin("t3")), ElementsAre(0, 0, 1, 1, 2, 2));
+}
+
+TEST_F(FanOutBookTest, DistrustOutlivesALink) {
+  Begin("t1");
+  book_.Fetch(now_, LinkId(3), "t1");
+  for (const uint64_t link : {1, 3}) book_.Left(LinkId(link));
+  book_.Joined(LinkId(11), &job_, "10.0.0.1:7");
+  book_.Joined(LinkId(13), &job_, "10.0.0.3:7");
+  EXPECT_THAT(Parents(*Begin("t2", 100, {11, 2, 13, 4, 5, 6})), ElementsAre(2, 0, 0, 3, 3, 2));
 }
 
 TEST_F(FanOutBookTest, WhoAsksForWhatIsGoneIsSparedAsWell) {

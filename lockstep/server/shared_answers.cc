@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "lockstep/wire/native/codec.h"
 
 namespace lockstep::server {
@@ -51,9 +52,13 @@ void SharedAnswers::Plan() {
   // The groups of each answer, in the order of the first; there are few answers.
   std::vector<std::pair<const std::string*, std::vector<size_t>>> answers;
   absl::flat_hash_map<const std::string*, size_t> place_of;
+  absl::flat_hash_set<std::pair<const std::string*, link::LinkId>> planned;
   for (size_t i = 0; i < groups_.size(); ++i) {
-    if (!groups_[i].fan_out) continue;
     const std::string* const bytes = groups_[i].bytes.get();
+    // A link with very many calls has several groups, of which one takes part.
+    if (!groups_[i].fan_out || !planned.emplace(bytes, groups_[i].calls.front().link()).second) {
+      continue;
+    }
     const auto [at, is_new] = place_of.try_emplace(bytes, answers.size());
     if (is_new) answers.push_back({bytes, {}});
     answers[at->second].second.push_back(i);

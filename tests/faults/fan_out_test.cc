@@ -291,7 +291,7 @@ TEST_F(FanOutTest, WhereAnAgentHasGoneItsChildrenAskTheServer) {
       loop_.Do([this] { return *StockCalls::Listen(loop_.loop(), {.takes_part = false}); });
 }
 
-TEST_F(FanOutTest, AnAgentThatAnswersNothingCostsItsChildrenASecond) {
+TEST_F(FanOutTest, AnAgentThatAnswersNothingIsAskedNoMore) {
   Impostor stands_still(Impostor::Does::kNothing);
   Start({{3, stands_still.port()}});
   Release("key");
@@ -309,7 +309,7 @@ TEST_F(FanOutTest, WhatAnAgentChangedIsNotTaken) {
   EXPECT_GE(lies.asked(), 1u);
 }
 
-TEST_F(FanOutTest, AnAgentThatCannotBeReachedCostsNothingButCopies) {
+TEST_F(FanOutTest, ValuesArriveWhereAgentsCannotBeReached) {
   uint16_t closed = 0;
   {
     asio::io_context io;
@@ -320,15 +320,13 @@ TEST_F(FanOutTest, AnAgentThatCannotBeReachedCostsNothingButCopies) {
   Release("next");
 }
 
-TEST_F(FanOutTest, ACallersDeadlineAndItsLeavingHoldWhileTheAnswerIsElsewhere) {
+TEST_F(FanOutTest, ACallerMayLeaveWhileTheAnswerIsElsewhere) {
   Impostor stands_still(Impostor::Does::kNothing);
   std::vector<std::pair<size_t, uint16_t>> ports;
   for (size_t i = 0; i < kAgents; ++i) ports.emplace_back(i, stands_still.port());
   Start(ports);
   std::function<void()> leave;
-  for (size_t i = 0; i < kAgents; ++i) {
-    leave = Get(i, "key", i == kAgents - 2 ? absl::Milliseconds(10'000) : absl::InfiniteDuration());
-  }
+  for (size_t i = 0; i < kAgents; ++i) leave = Get(i, "key");
   AwaitWaits(kAgents);
   Set(0, "key", ValueOf("key"));
   // All but the roots ask it; the last one leaves meanwhile.

@@ -43,7 +43,7 @@ StockHost::StockHost(Schedule& schedule, StockServer& server, Random random,
                 .seed = random_.Next(),
                 .id_seeds = {random_.Next(), random_.Next()}}) {
   forwarders_.push_back(
-      std::make_unique<agent::CallForwarder>([this](client::Request request, Done done) {
+      std::make_shared<agent::CallForwarder>([this](client::Request request, Done done) {
         return Ask(std::move(request), std::move(done));
       }));
 }
@@ -75,7 +75,7 @@ void StockHost::Pause(absl::Duration how_long) {
 std::function<void()> StockHost::Begin(net::AgentCall call, agent::CallForwarder::Answer answer) {
   if (mutant_ == StockMutation::kHeartbeatsWait && agent::IsHeartbeat(call.method)) {
     forwarders_.push_back(
-        std::make_unique<agent::CallForwarder>([this](client::Request request, Done done) {
+        std::make_shared<agent::CallForwarder>([this](client::Request request, Done done) {
           return Ask(std::move(request), std::move(done));
         }));
   }

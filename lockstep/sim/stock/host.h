@@ -64,7 +64,7 @@ class StockHost {
   const StockMutation mutant_;
   client::SessionMachine machine_;
   // The last answers; of one mutant, a new one for each heartbeat.
-  std::vector<std::unique_ptr<agent::CallForwarder>> forwarders_;
+  std::vector<std::shared_ptr<agent::CallForwarder>> forwarders_;
   std::map<client::Ticket, Done> waiting_;
   client::Ticket last_ticket_ = 0;
   std::optional<StockServer::LinkId> link_;
