@@ -268,13 +268,10 @@ void Coordinator::HandleFact(Time now, const RegisterMember& request, Effects& o
 void Coordinator::HandleFact(Time now, const OpenSession& request, Effects& out) {
   if (stopped_) return out.Fail(request.call, Stopped(job_->options.job, true));
   sessions_.Open(now, request, out);
-  attempts_.current().Handle(now, sessions_.agents().MembersOf(request.session), request);
 }
 
 void Coordinator::HandleFact(Time now, const SessionBroke& fact, Effects& out) {
-  if (stopped_) return;
-  sessions_.Broke(now, fact, out);
-  attempts_.current().Handle(now, sessions_.agents().MembersOf(fact.session), fact);
+  if (!stopped_) sessions_.Broke(now, fact, out);
 }
 
 void Coordinator::HandleFact(Time now, const AnsweredThrough& fact, Effects&) {

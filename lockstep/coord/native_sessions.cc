@@ -21,7 +21,9 @@ void NativeSessions::Open(Time now, const OpenSession& request, Effects& out) {
   }
   const SessionTable::Session& session = *Find(request.session);
   // A link is a sign of life only of the member that the session is now.
-  if (IsLiveMember(session)) attempts_.current().Handle(now, session.seat->member, request, out);
+  Attempt& attempt = attempts_.current();
+  if (IsLiveMember(session)) attempt.Handle(now, session.seat->member, request, out);
+  attempt.Handle(now, agents_.MembersOf(session.id), request);
   out.Succeed(
       request.call,
       SessionOpened{.resumed = resumed, .attempt = job_.attempt, .size = job_.options.size});
@@ -32,7 +34,9 @@ void NativeSessions::Broke(Time now, const SessionBroke& fact, Effects& out) {
   if (session == nullptr) return;
   // The session first: it expires even if it is no member's.
   table_.Broke(now, *session);
-  if (IsLiveMember(*session)) attempts_.current().Handle(now, session->seat->member, fact, out);
+  Attempt& attempt = attempts_.current();
+  if (IsLiveMember(*session)) attempt.Handle(now, session->seat->member, fact, out);
+  attempt.Handle(now, agents_.MembersOf(fact.session), fact);
 }
 
 void NativeSessions::Answered(Time now, const AnsweredThrough& fact) {

@@ -55,7 +55,7 @@ class StockHost {
   void Took(link::Message message);
   void Broke();
   void Arm();
-  // An effect of the machine that the schedule brings about.
+  // Feeds the machine, and does what it wants done.
   void With(const std::function<void(Effects&)>& step);
 
   Schedule& schedule_;

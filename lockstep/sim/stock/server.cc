@@ -22,17 +22,26 @@ using wire::native::StockCall;
 
 constexpr size_t kConnectionsMax = 1000;
 
-// Takes each request of an agent for one that it has never seen.
-class Forgetful : public DurableCoordinator {
+// Changes what the callers behind agents say of themselves.
+class Credulous : public DurableCoordinator {
  public:
-  using DurableCoordinator::DurableCoordinator;
+  Credulous(const coord::CoordinatorOptions& options, StockMutation mutation)
+      : DurableCoordinator(options), mutation_(mutation) {}
   coord::Effects Handle(Time now, coord::Event event) override {
     coord::Caller* const caller = CallerOf(event);
-    if (caller != nullptr && !caller->agent.none()) caller->number = ++number_;
+    if (caller != nullptr && !caller->agent.none()) {
+      if (mutation_ == StockMutation::kTakesRetriesForNew) caller->number = ++number_;
+      if (mutation_ == StockMutation::kTakesOldArrivals &&
+          std::holds_alternative<coord::ArriveAtBarrier>(event)) {
+        caller->service = View(now).service;
+        caller->incarnation = Incarnation();
+      }
+    }
     return DurableCoordinator::Handle(now, std::move(event));
   }
 
  private:
+  const StockMutation mutation_;
   uint64_t number_ = uint64_t{1} << 40;
 };
 
@@ -96,7 +105,10 @@ StockServer::StockServer(Schedule& schedule, Random random,
 StockServer::~StockServer() = default;
 
 std::unique_ptr<DurableMachine> StockServer::NewMachine() const {
-  if (mutant_ == StockMutation::kTakesRetriesForNew) return std::make_unique<Forgetful>(options_);
+  if (mutant_ == StockMutation::kTakesRetriesForNew ||
+      mutant_ == StockMutation::kTakesOldArrivals) {
+    return std::make_unique<Credulous>(options_, mutant_);
+  }
   if (mutant_ == StockMutation::kForgetsAnswers) {
     return std::make_unique<NativeMutantMachine>(options_, NativeMutation::kForgetsAnswers);
   }

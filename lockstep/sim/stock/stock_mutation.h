@@ -15,10 +15,11 @@ enum class StockMutation {
   kHeartbeatsWait,      // for the server, even while it is away
   kLeavesQuietly,       // what a caller cancels is not withdrawn
   // Of the server:
-  kSpeaksTooEarly,     // before its records are durable
-  kAnswersOneMore,     // with an answer for others
-  kForgetsAnswers,     // in a restart
-  kTakesRetriesForNew  // and does again what was done
+  kSpeaksTooEarly,      // before its records are durable
+  kAnswersOneMore,      // with an answer for others
+  kForgetsAnswers,      // in a restart
+  kTakesRetriesForNew,  // and does again what was done
+  kTakesOldArrivals     // at barriers, from processes of an attempt before, as of the current one
 };
 
 }  // namespace lockstep::sim

@@ -227,8 +227,9 @@ class World {
         for (StockHost* each : hosts_) each->BreakLink(/*silent=*/false);
         return;
       case 4:
-        if (scenario_.pauses)
+        if (scenario_.pauses) {
           server_.Pause(random_.Between(absl::Milliseconds(1), absl::Seconds(3)));
+        }
         return;
       case 5:
         if (scenario_.pauses) host.Pause(random_.Between(absl::Milliseconds(1), absl::Seconds(1)));
@@ -240,7 +241,7 @@ class World {
 
   // A process of the host, or its agent and with it all of them.
   void Kill(StockHost& host) {
-    // Once a calm attempt: the first is the one that is told of.
+    // Once an attempt: what processes are told is compared with it.
     if (killed_at_) return;
     std::vector<StockProcess*> here;
     for (StockProcess* process : current_) {

@@ -68,7 +68,8 @@ INSTANTIATE_TEST_SUITE_P(
                       StockMutation::kForgetsTheOthers, StockMutation::kFailsOnBreak,
                       StockMutation::kHeartbeatsWait, StockMutation::kLeavesQuietly,
                       StockMutation::kSpeaksTooEarly, StockMutation::kAnswersOneMore,
-                      StockMutation::kForgetsAnswers, StockMutation::kTakesRetriesForNew));
+                      StockMutation::kForgetsAnswers, StockMutation::kTakesRetriesForNew,
+                      StockMutation::kTakesOldArrivals));
 
 }  // namespace
 }  // namespace lockstep::sim
