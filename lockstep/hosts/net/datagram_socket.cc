@@ -3,14 +3,12 @@
 #include <poll.h>
 
 #include <algorithm>
-#include <ctime>
 #include <limits>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "asio/buffer.hpp"
 #include "asio/ip/v6_only.hpp"
-#include "lockstep/base/check.h"
 #include "lockstep/hosts/packets.h"
 
 namespace lockstep::hosts {
@@ -33,12 +31,6 @@ udp::endpoint Mapped(const udp::endpoint& endpoint) {
 }
 
 }  // namespace
-
-Time BootNow() {
-  timespec now;
-  LOCKSTEP_CHECK(::clock_gettime(CLOCK_BOOTTIME, &now) == 0);
-  return Time::FromNanoseconds(int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec);
-}
 
 DatagramSocket::DatagramSocket(std::unique_ptr<asio::io_context> io, udp::socket socket,
                                bool mapped)

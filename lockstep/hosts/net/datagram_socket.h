@@ -14,11 +14,12 @@
 #include "asio/ip/address.hpp"
 #include "asio/ip/udp.hpp"
 #include "lockstep/base/time.h"
+#include "lockstep/platform/runtime/boot_clock.h"
 
 namespace lockstep::hosts {
 
-// Now, on the clock of the machines of this folder's parent: it goes on while the machine sleeps.
-Time BootNow();
+// The clock of the machines of this folder's parent.
+using runtime::BootNow;
 
 // UDP. Loss is no error: neither of what cannot be sent, nor of what nobody takes.
 //
