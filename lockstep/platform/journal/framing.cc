@@ -43,19 +43,28 @@ absl::Status SealEntry(std::string& entry) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::optional<std::string_view>> FirstEntry(std::string_view bytes) {
+  if (bytes.size() < kEntryPrefixBytes) return std::nullopt;
+  const uint32_t length = Take<uint32_t>(bytes.data());
+  if (length > kEntryBytesMax - kEntryPrefixBytes) {
+    return absl::DataLossError(absl::StrFormat("an entry of %d bytes is over entry_bytes_max (%d)",
+                                               length, kEntryBytesMax));
+  }
+  if (length > bytes.size() - kEntryPrefixBytes) return std::nullopt;
+  return bytes.substr(kEntryPrefixBytes, length);
+}
+
 absl::Status ReadEntries(std::string_view row,
                          absl::FunctionRef<absl::Status(std::string_view entry)> take) {
   size_t at = 0;
   while (at < row.size()) {
-    const std::string_view rest = row.substr(at);
-    const size_t left = rest.size() < kEntryPrefixBytes ? 0 : rest.size() - kEntryPrefixBytes;
-    if (rest.size() < kEntryPrefixBytes || Take<uint32_t>(rest.data()) > left) {
+    const auto entry = FirstEntry(row.substr(at));
+    if (!entry.ok() || !entry->has_value()) {
       return absl::DataLossError(
           absl::StrFormat("byte %d of %d: no whole entry begins there", at, row.size()));
     }
-    const std::string_view entry = rest.substr(kEntryPrefixBytes, Take<uint32_t>(rest.data()));
-    if (absl::Status status = take(entry); !status.ok()) return status;
-    at += kEntryPrefixBytes + entry.size();
+    if (absl::Status status = take(**entry); !status.ok()) return status;
+    at += kEntryPrefixBytes + (*entry)->size();
   }
   return absl::OkStatus();
 }

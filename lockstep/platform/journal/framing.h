@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "lockstep/platform/journal/journal.h"
 
 namespace lockstep::journal {
@@ -15,6 +17,9 @@ namespace lockstep::journal {
 // Writes the length of what follows it into the first bytes of an entry (see NewEntry).
 // RESOURCE_EXHAUSTED: it is over `entry_bytes_max`.
 absl::Status SealEntry(std::string& entry);
+
+// The first of the entries that begin here; nothing: it is not whole. DATA_LOSS: none begins here.
+absl::StatusOr<std::optional<std::string_view>> FirstEntry(std::string_view bytes);
 
 // Calls `take` with each entry of a row, until that fails. DATA_LOSS: these bytes are not entries;
 // says at which byte.

@@ -3,7 +3,8 @@
 //
 // An entry is some bytes that are kept whole or not at all. What is in it is its writer's business
 // (lockstep/wire/store); the journal keeps the order, and finds out what is missing or changed.
-// Kinds: MemoryJournal (tests; a server with --ephemeral has none), SqliteJournal (on disk).
+// Kinds: MemoryJournal (tests; a server with --ephemeral has none), SqliteJournal (on disk),
+// etcd::EtcdJournal (in etcd).
 #pragma once
 
 #include <cstddef>
@@ -52,7 +53,8 @@ class Journal {
   // of the journal's.
   using Durable = absl::AnyInvocable<void(uint64_t through)>;
   // That nothing will be durable any more, and why. Comes once, on a thread of the journal's;
-  // nothing that was appended and not yet told as durable may be believed in.
+  // nothing that was appended and not yet told as durable may be believed in. ABORTED: another
+  // server writes in this one's place, and answers what this one leaves unanswered.
   using Failed = absl::AnyInvocable<void(absl::Status reason)>;
 
   virtual ~Journal() = default;
@@ -75,6 +77,18 @@ class Journal {
   // Queues entries that are kept together: after a crash all of them are there, or none. They count
   // as one.
   virtual uint64_t AppendTogether(std::vector<std::string> entries) = 0;
+
+  // Which of its writers this one is; 0: there is only one. After `Replay`.
+  virtual uint64_t epoch() const { return 0; }
+
+  // Whether another server may write in this one's place without its noticing. Then what goes out
+  // and depends on no entry has to wait for a confirmation.
+  virtual bool confirms() const { return false; }
+
+  // Counts as an entry, and is told as durable once the journal has been found, after this call, to
+  // be this server's still. One serves all that were asked for before it began. Only with
+  // `confirms`.
+  virtual uint64_t Confirm() { return 0; }
 
   // Whether the entries behind the last snapshot are many enough for a new one.
   virtual bool WantsSnapshot() const = 0;

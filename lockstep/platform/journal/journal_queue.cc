@@ -27,6 +27,15 @@ uint64_t JournalQueue::Append(std::vector<std::string> rows, absl::Status sealed
   return appended_;
 }
 
+uint64_t JournalQueue::Confirm() {
+  const MutexLock lock(mutex_);
+  ++appended_;
+  if (!failure_.ok()) return appended_;
+  queue_.push_back({});
+  changed_.NotifyOne();
+  return appended_;
+}
+
 bool JournalQueue::WantsSnapshot() const {
   const MutexLock lock(mutex_);
   return failure_.ok() && snapshots_.Wants();

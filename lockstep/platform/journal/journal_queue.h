@@ -79,6 +79,8 @@ class JournalQueue {
   // Rows that make one entry. `sealed` is not OK when they cannot be written: that ends the
   // journal. Returns the entry's number, from 1.
   uint64_t Append(std::vector<std::string> rows, absl::Status sealed);
+  // An entry of no bytes: the writer is to confirm that it may write. Returns its number.
+  uint64_t Confirm();
   // The log is long enough, and no snapshot is being written.
   bool WantsSnapshot() const;
   // Ignored while one is being written, or when nothing has come since the last one.

@@ -136,12 +136,13 @@ absl::StatusOr<std::vector<std::string>> ReadJournal(const SqliteOptions& option
   return entries;
 }
 
-OpenJournal::OpenJournal(const SqliteOptions& options) : directory_(options.directory) {
-  auto journal = SqliteJournal::Open(options);
-  LOCKSTEP_CHECK(journal.ok());
-  journal_ = *std::move(journal);
-  const auto ignore = [](std::string_view) { return absl::OkStatus(); };
-  LOCKSTEP_CHECK(journal_->Replay(ignore).ok());
+StartedJournal::StartedJournal(std::unique_ptr<Journal> journal) : journal_(std::move(journal)) {
+  const auto replayed = journal_->Replay([this](std::string_view entry) {
+    found_.emplace_back(entry);
+    return absl::OkStatus();
+  });
+  LOCKSTEP_CHECK(replayed.ok());
+  replayed_ = *replayed;
   const auto durable = [this](uint64_t through) {
     const MutexLock lock(mutex_);
     durable_ = through;
@@ -155,17 +156,43 @@ OpenJournal::OpenJournal(const SqliteOptions& options) : directory_(options.dire
   LOCKSTEP_CHECK(journal_->Start(durable, failed).ok());
 }
 
-OpenJournal::~OpenJournal() { journal_->Close().IgnoreError(); }
+StartedJournal::~StartedJournal() { journal_->Close().IgnoreError(); }
 
-uint64_t OpenJournal::Append(const std::string& text) {
+uint64_t StartedJournal::Append(const std::string& text) {
   return journal_->Append(NewEntry() + text);
 }
 
-bool OpenJournal::WaitFor(uint64_t entry) {
+bool StartedJournal::WaitFor(uint64_t entry) {
   const MutexLock lock(mutex_);
   while (durable_ < entry && failures_.empty()) changed_.Wait(mutex_);
   return durable_ >= entry;
 }
+
+void StartedJournal::Snapshot(std::vector<std::string> entries) {
+  journal_->BeginSnapshot(
+      [entries = std::move(entries), next = size_t{0}]() mutable -> std::optional<std::string> {
+        if (next == entries.size()) return std::nullopt;
+        return NewEntry() + entries[next++];
+      });
+}
+
+uint64_t StartedJournal::durable() const {
+  const MutexLock lock(mutex_);
+  return durable_;
+}
+
+std::vector<absl::Status> StartedJournal::failures() const {
+  const MutexLock lock(mutex_);
+  return failures_;
+}
+
+OpenJournal::OpenJournal(const SqliteOptions& options)
+    : StartedJournal([&options]() -> std::unique_ptr<Journal> {
+        auto journal = SqliteJournal::Open(options);
+        LOCKSTEP_CHECK(journal.ok());
+        return *std::move(journal);
+      }()),
+      directory_(options.directory) {}
 
 void OpenJournal::WaitForMark(uint64_t row) const {
   const std::string path = directory_ + "/" + std::string(kMarkFile);
@@ -174,24 +201,6 @@ void OpenJournal::WaitForMark(uint64_t row) const {
     if (newest.ok() && newest->mark.through >= row) return;
     std::this_thread::yield();
   }
-}
-
-void OpenJournal::Snapshot(std::vector<std::string> entries) {
-  journal_->BeginSnapshot(
-      [entries = std::move(entries), next = size_t{0}]() mutable -> std::optional<std::string> {
-        if (next == entries.size()) return std::nullopt;
-        return NewEntry() + entries[next++];
-      });
-}
-
-uint64_t OpenJournal::durable() const {
-  const MutexLock lock(mutex_);
-  return durable_;
-}
-
-std::vector<absl::Status> OpenJournal::failures() const {
-  const MutexLock lock(mutex_);
-  return failures_;
 }
 
 FaultyDisk::FaultyDisk() {

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -35,36 +36,52 @@ void WriteFile(const std::string& path, const std::string& bytes);
 absl::StatusOr<std::vector<std::string>> ReadJournal(const SqliteOptions& options,
                                                      Replayed* replayed = nullptr);
 
-// A journal, opened, read and started, that can be waited for.
-class OpenJournal {
+// A journal, read and started, that can be waited for.
+class StartedJournal {
  public:
-  // Ends the process when it cannot be opened.
-  explicit OpenJournal(const SqliteOptions& options);
-  ~OpenJournal();
+  // Ends the process when it cannot be read.
+  explicit StartedJournal(std::unique_ptr<Journal> journal);
+  // Closes it, and so waits for what was appended.
+  ~StartedJournal();
 
-  SqliteJournal& operator*() { return *journal_; }
-  SqliteJournal* operator->() { return journal_.get(); }
+  Journal& operator*() { return *journal_; }
+  Journal* operator->() { return journal_.get(); }
 
   uint64_t Append(const std::string& text);
   // Until this entry is durable; false: the journal has failed.
   bool WaitFor(uint64_t entry);
   bool AppendAndWait(const std::string& text) { return WaitFor(Append(text)); }
-  // Until the mark says that all rows are durable.
-  void WaitForMark(uint64_t row) const;
 
   // These are the state.
   void Snapshot(std::vector<std::string> entries);
 
+  // What was found in it.
+  const std::vector<std::string>& found() const { return found_; }
+  const Replayed& replayed() const { return replayed_; }
   uint64_t durable() const;
   std::vector<absl::Status> failures() const;
 
  private:
-  const std::string directory_;
-  std::unique_ptr<SqliteJournal> journal_;
+  const std::unique_ptr<Journal> journal_;
+  std::vector<std::string> found_;
+  Replayed replayed_;
   mutable Mutex mutex_;
   CondVar changed_;
   uint64_t durable_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<absl::Status> failures_ ABSL_GUARDED_BY(mutex_);
+};
+
+// One on disk.
+class OpenJournal : public StartedJournal {
+ public:
+  // Ends the process when it cannot be opened.
+  explicit OpenJournal(const SqliteOptions& options);
+
+  // Until the mark says that all rows are durable.
+  void WaitForMark(uint64_t row) const;
+
+ private:
+  const std::string directory_;
 };
 
 // A disk that breaks when told, under the name `kFaultyDisk` for SqliteOptions::vfs. One at a time.
