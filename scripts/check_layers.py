@@ -21,6 +21,7 @@ XLA, TENSORFLOW = "lockstep/stock/xla", "lockstep/stock/tensorflow"
 CONFIG, JOURNAL = "lockstep/platform/config", "lockstep/platform/journal"
 LINK, RUNTIME = "lockstep/platform/link", "lockstep/platform/runtime"
 TLS, AUTH = "lockstep/platform/tls", "lockstep/platform/auth"
+ETCD = "lockstep/platform/etcd"
 PLAN, DISPATCH, CONSUMER = "lockstep/data/plan", "lockstep/data/dispatch", "lockstep/data/consumer"
 ENGINE, WORKER = "lockstep/data/engine", "lockstep/data/worker"
 TRANSPORT = "lockstep/rendezvous/transport"
@@ -40,6 +41,7 @@ WHAT_IT_IS = {
     TLS: "TLS for those connections (OpenSSL: linked, or what the process has loaded); certificates",
     AUTH: "tokens: what they say, and the keys that sign them (OpenSSL)",
     JOURNAL: "entries on disk (SQLite) or in memory; one owner, checks",
+    ETCD: "the same entries in etcd, written by the server that leads; which server that is",
     CONFIG: "options, each declared once: flag, variable, file",
     NATIVE: "our own messages, made from `proto/lockstep`: codec (protozero), what they mean to the "
             "machines",
@@ -87,6 +89,7 @@ MAY_INCLUDE = {
     TLS: {RUNTIME},
     AUTH: {NATIVE},
     JOURNAL: set(),
+    ETCD: {JOURNAL, RUNTIME},
     CONFIG: set(),
     NATIVE: {"lockstep/coord", TORCH, DISPATCH, PLAN, "lockstep/rendezvous"},
     STORE: {"lockstep/coord", DISPATCH, TORCH, NATIVE},
@@ -114,7 +117,7 @@ MAY_INCLUDE = {
     "lockstep/client": {NATIVE, DISPATCH, CONSUMER, PLAN, "lockstep/rendezvous", RUNTIME, LINK,
                         "lockstep/preempt", TRANSPORT},
     "lockstep/server": {"lockstep/coord", TORCH, TORCH + "/wire", TORCH + "/listener", DISPATCH, PLAN,
-                        NATIVE, STORE, JOURNAL, RUNTIME, LINK, TLS, AUTH, "lockstep/observe",
+                        NATIVE, STORE, JOURNAL, ETCD, RUNTIME, LINK, TLS, AUTH, "lockstep/observe",
                         "lockstep/stock/grpc", CONFIG, "lockstep/preempt", NODE_GROUP, HOSTS, HOSTS_NET},
     "lockstep/agent": {NATIVE, CONFIG, RUNTIME, TLS, "lockstep/client", "lockstep/stock/grpc",
                        TORCH, TORCH + "/listener", "lockstep/server", HOSTS, HOSTS_NET},
@@ -165,7 +168,7 @@ WALL_CLOCK = (r'\babsl::Now\s*\(|\bsystem_clock\b|\bgettimeofday\b|\bCLOCK_REALT
 MAY_WALL_CLOCK = {"lockstep/cli/bundle.cc", "lockstep/cli/events.cc",
                   "lockstep/stock/grpc/agent_listener.cc", "lockstep/stock/grpc/stock_calls.cc",
                   "lockstep/stock/grpc/grpc_server.cc",
-                  "lockstep/preempt/watched_source.cc",
+                  "lockstep/platform/etcd/client.cc", "lockstep/preempt/watched_source.cc",
                   "lockstep/server/data_effect_gate.cc",
                   "lockstep/server/event_feed.cc", "lockstep/server/job_host.cc",
                   "lockstep/agent/pulse.cc", "lockstep/server/host_pulse.cc",
@@ -181,7 +184,7 @@ MAY_WALL_CLOCK = {"lockstep/cli/bundle.cc", "lockstep/cli/events.cc",
 # Where gRPC and libprotobuf may appear. Programs of users carry neither, so the client side does not.
 GRPC = r'#include\s*["<]grpc(pp)?/'
 PROTOBUF = r'#include\s*(["<]google/protobuf/|"[^"]*\.pb\.h")'
-MAY_GRPC = {"lockstep/stock/grpc", "lockstep/server", "lockstep/agent"}
+MAY_GRPC = {"lockstep/stock/grpc", "lockstep/server", "lockstep/agent", ETCD}
 MAY_PROTOBUF = MAY_GRPC | {STOCK, XLA, TENSORFLOW, "lockstep/sim"}
 PROTOZERO = r'#include\s*["<]protozero/'
 MAY_PROTOZERO = {NATIVE}

@@ -9,6 +9,7 @@
 #   scripts/setup.sh jax-versions  build/peers/jax-0.10.0, -0.10.1: further stock JAX for scripts/soak.sh
 #   scripts/setup.sh frameworks    build/peers/frameworks: torch, tensorflow and jax in one environment
 #   scripts/setup.sh transfers     peers of bench/rendezvous: UCX and Open MPI
+#   scripts/setup.sh etcd          build/peers/etcd: Debian's etcd, for the tests of --state etcd://
 #   scripts/setup.sh linters       clang-format, clang and clang-tidy, for the lints of scripts/test.sh
 #   scripts/setup.sh schedulers    Open MPI and Slurm, for tests/e2e/test_run_schedulers.py
 #   scripts/setup.sh loaders       build/peers/loaders: peers of bench/data: torch, tensorflow and grain
@@ -169,6 +170,23 @@ setup_loaders() {
   setup_venv "$setup_root/build/peers/loaders" "$setup_root/bench/data/requirements.txt"
 }
 
+# Debian's etcd, unpacked and not installed: as a package it would start with the machine.
+setup_etcd() {
+  local directory=$setup_root/build/peers/etcd
+  [ ! -x "$directory/usr/bin/etcdctl" ] || return 0
+  setup_step "build/peers/etcd" setup_unpack_etcd "$directory"
+}
+
+setup_unpack_etcd() {
+  local package
+  rm -rf "$1" && mkdir -p "$1" || return
+  (cd "$1" && apt-get -q download etcd-server etcd-client) || return
+  for package in "$1"/*.deb; do
+    dpkg -x "$package" "$1" || return
+  done
+  rm "$1"/*.deb
+}
+
 # Makes what the release build lays out importable in build/venv, and its programs runnable there.
 setup_package() {
   local venv=$setup_root/build/venv site program
@@ -225,12 +243,13 @@ setup_build() {
 
 setup_main() {
   case ${1:-all} in
-    all) setup_packages; setup_venvs; setup_build release ;;
+    all) setup_packages; setup_venvs; setup_etcd; setup_build release ;;
     packages) setup_packages ;;
     venvs) setup_venvs ;;
     torch) setup_torch ;;
     jax-versions) setup_jax_versions ;;
     frameworks) setup_frameworks ;;
+    etcd) setup_etcd ;;
     loaders) setup_loaders ;;
     linters) setup_packages "${SETUP_LINT_PACKAGES[@]}" ;;
     schedulers) setup_packages "${SETUP_SCHEDULER_PACKAGES[@]}" ;;

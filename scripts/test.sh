@@ -15,4 +15,5 @@ source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
 setup_packages
 setup_venvs
+setup_etcd
 exec /usr/bin/python3 "$setup_root/scripts/run_tests.py" "$@"
