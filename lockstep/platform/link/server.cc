@@ -18,6 +18,7 @@
 #include "lockstep/platform/runtime/acceptor.h"
 #include "lockstep/platform/runtime/address.h"
 #include "lockstep/platform/runtime/dial.h"
+#include "lockstep/wire/native/bounds.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/coordination_messages.h"
 #include "lockstep/wire/native/error_reply.h"
@@ -37,10 +38,17 @@ Payload Failure(const absl::Status& status) {
           .shared = nullptr};
 }
 
-Message Refusal(std::string reason, std::string text) {
-  return {.type = FrameType::kRefused,
-          .payload = wire::native::Encode(
-              Refused{.reason = std::move(reason), .message = std::move(text)})};
+Message Refusal(std::string reason, std::string text, std::string leader = "") {
+  return {
+      .type = FrameType::kRefused,
+      .payload = wire::native::Encode(Refused{
+          .reason = std::move(reason), .message = std::move(text), .leader = std::move(leader)})};
+}
+
+std::string NotLeaderText(const std::string& leader) {
+  return absl::StrCat("this server stands by and does not lead: ",
+                      leader.empty() ? "no server that leads is known; try again"
+                                     : absl::StrCat("the one at ", leader, " does"));
 }
 
 // Links are looked at for one that is quiet so often while it becomes so, at most.
@@ -399,6 +407,15 @@ void Server::Impl::Admit(LinkId id, Verdict verdict) {
         Refusal(wire::native::ReasonOf(verdict.status()), std::string(verdict.status().message())),
         verdict.status());
   }
+  Leadership leadership = events_.leadership ? events_.leadership() : Leadership();
+  if (!leadership.leads) {
+    if (leadership.leader.size() > wire::native::kAddressBytes.max) leadership.leader.clear();
+    const std::string text = NotLeaderText(leadership.leader);
+    link.stage = Stage::kRefused;
+    // As one that goes: a search of any client is no news.
+    return link.connection->Close(Refusal("not_leader", text, std::move(leadership.leader)),
+                                  absl::UnavailableError(text));
+  }
   link.rights = *std::move(verdict);
   link.stage = Stage::kWelcomed;
   if (places_.Welcome(runtime::MonotonicNow(), id)) ArmReservations();
@@ -406,11 +423,12 @@ void Server::Impl::Admit(LinkId id, Verdict verdict) {
   link.connection->Welcomed();
   link.connection->Send(
       {.type = FrameType::kWelcome,
-       .payload = wire::native::Encode(Welcome{.version = kLinkVersion,
-                                               .service_instance = options_.service_instance,
-                                               .message_bytes_max = options_.link.message_bytes_max,
-                                               .requests_in_flight_max = static_cast<uint32_t>(
-                                                   options_.link.requests_in_flight_max)})});
+       .payload = wire::native::Encode(Welcome{
+           .version = kLinkVersion,
+           .service_instance = options_.service_instance,
+           .message_bytes_max = options_.link.message_bytes_max,
+           .requests_in_flight_max = static_cast<uint32_t>(options_.link.requests_in_flight_max),
+           .epoch = leadership.epoch})});
 }
 
 void Server::Impl::TakeRequest(LinkId id, Link& link, Message&& message) {

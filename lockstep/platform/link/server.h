@@ -39,6 +39,13 @@ struct Request {
   Rights rights = {};     // of the caller; that it may ask this was checked
 };
 
+// Whether a server leads those of its group.
+struct Leadership {
+  bool leads = true;
+  uint64_t epoch = 0;       // of the leadership; 0: the server is alone
+  std::string leader = "";  // HOST:PORT of the one that leads; empty: not known
+};
+
 // What a client may, or why it is sent away.
 using Verdict = absl::StatusOr<Rights>;
 
@@ -117,6 +124,10 @@ struct ServerEvents {
   // Whether somebody is here by this link, such as a session: it keeps its place however long it
   // asks for nothing. Null: nobody is.
   std::function<bool(LinkId)> holds = nullptr;
+  // Whether this server leads, asked of each client that may stay, before its welcome. One that
+  // does not lead refuses the link, and names the leader (`not_leader`); links that were welcomed
+  // before are for the owner to close. Null: it leads, alone.
+  std::function<Leadership()> leadership = nullptr;
 };
 
 // Listens, accepts links and hands their requests to its owner on the loop.

@@ -159,6 +159,36 @@ TEST(Server, TakesNoRequestBeforeTheHello) {
               HasSubstr("where a hello was due"));
 }
 
+TEST(Server, SaysWhatALeaderIsAfterItHasLookedAtRights) {
+  std::atomic<bool> leads = false;
+  std::atomic<bool> may = false;
+  TestServer server(ServerEvents{.request = Echo,
+                                 .leadership =
+                                     [&] {
+                                       return Leadership{leads, 9, "other:7070"};
+                                     }},
+                    {.admit = [&](LinkId, const Greeting&) -> std::optional<Verdict> {
+                      if (may) return Rights();
+                      return wire::native::WithReason(absl::FailedPreconditionError("no"),
+                                                      "token_invalid");
+                    }});
+  const auto refusal = [&] {
+    RawClient client(server.address());
+    client.SayHello();
+    return client.Expect<Refused>(FrameType::kRefused);
+  };
+  EXPECT_EQ(refusal(), (Refused{.reason = "token_invalid", .message = "no"}))
+      << "a stranger learns nothing of the others";
+  may = true;
+  const Refused standing_by = refusal();
+  EXPECT_EQ(standing_by.reason, "not_leader");
+  EXPECT_EQ(standing_by.leader, "other:7070");
+  leads = true;
+  RawClient client(server.address());
+  client.SayHello();
+  EXPECT_EQ(client.Expect<Welcome>(FrameType::kWelcome).epoch, 9u);
+}
+
 // A server that says later what a client may.
 class LateServer {
  public:
