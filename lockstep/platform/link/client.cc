@@ -8,6 +8,9 @@
 #include "absl/strings/str_format.h"
 #include "asio/io_context.hpp"
 #include "lockstep/platform/link/client_link.h"
+#include "lockstep/platform/link/servers.h"
+#include "lockstep/platform/runtime/server_list.h"
+#include "lockstep/wire/native/error_reply.h"
 
 namespace lockstep::link {
 namespace {
@@ -19,16 +22,28 @@ constexpr absl::Duration kLongest = absl::Hours(24 * 365);
 
 class Client::Impl {
  public:
-  Impl(const runtime::Address& address, absl::Duration timeout, const Options& options)
-      : address_(runtime::ToString(address)), io_(1) {
-    link_ = ClientLink::Dial(
-        io_, address, std::min(timeout, kLongest), options.who, options.link,
-        {.ready = [this](const wire::native::Welcome&) { ready_ = true; }, .closed = [](auto) {}});
+  Impl(const std::shared_ptr<Servers>& servers, absl::Duration timeout, const Options& options)
+      : address_(servers->text()), io_(1) {
+    link_ = ClientLink::Dial(io_, servers, std::min(timeout, kLongest), options.who, options.link,
+                             {.ready =
+                                  [this](const wire::native::Welcome&) {
+                                    ready_ = true;
+                                    address_ = runtime::ToString(link_->server());
+                                  },
+                              .closed = [](auto) {}});
   }
   ~Impl() { link_->Abandon(); }
 
   absl::Status WaitUntilReady(absl::Duration timeout) {
     if (!RunUntil(timeout, [this] { return ready_ || link_->closed(); })) {
+      if (runtime::AreServers(address_)) {
+        const absl::Status why = link_->why_not_found();
+        return wire::native::WithReason(
+            absl::DeadlineExceededError(absl::StrFormat("no server welcomed us within %s: %s",
+                                                        absl::FormatDuration(timeout),
+                                                        std::string(why.message()))),
+            wire::native::ReasonOf(why));
+      }
       return absl::DeadlineExceededError(
           absl::StrFormat("%s did not welcome us within %s: it is overloaded, or no lockstep "
                           "server's --listen address",
@@ -36,6 +51,8 @@ class Client::Impl {
     }
     return link_->why();
   }
+
+  const std::string& server() const { return address_; }
 
   absl::StatusOr<std::string> Call(RequestKind kind, std::string payload, absl::Duration timeout) {
     // Shared: the answer may come after we stopped waiting for it.
@@ -61,7 +78,7 @@ class Client::Impl {
     return true;
   }
 
-  const std::string address_;
+  std::string address_;  // of all servers, until one has welcomed us
   asio::io_context io_;
   std::shared_ptr<ClientLink> link_;
   bool ready_ = false;
@@ -69,15 +86,17 @@ class Client::Impl {
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& address,
                                                         absl::Duration timeout, Options options) {
-  auto parsed = runtime::ParseAddress(address);
-  if (!parsed.ok()) return parsed.status();
-  auto impl = std::make_unique<Impl>(*parsed, timeout, options);
+  auto servers = Servers::Read(address);
+  if (!servers.ok()) return servers.status();
+  auto impl = std::make_unique<Impl>(*servers, timeout, options);
   if (absl::Status ready = impl->WaitUntilReady(timeout); !ready.ok()) return ready;
   return std::unique_ptr<Client>(new Client(std::move(impl)));
 }
 
 Client::Client(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Client::~Client() = default;
+
+const std::string& Client::server() const { return impl_->server(); }
 
 absl::StatusOr<std::string> Client::CallRaw(RequestKind kind, std::string payload,
                                             absl::Duration timeout) {

@@ -15,8 +15,9 @@ namespace lockstep::link {
 // One link to a server, used from one thread, which does the link's work only inside `Connect` and
 // `Call`: a client that is left alone for LinkOptions::silence_timeout loses its link.
 //
-// Errors that did not come from the server's handler: UNAVAILABLE (nobody listens, the link broke;
-// the request may or may not have taken effect), DEADLINE_EXCEEDED, FAILED_PRECONDITION (refused).
+// Errors that did not come from the server's handler: UNAVAILABLE (nobody listens, none of the
+// servers leads, the link broke; the request may or may not have taken effect), DEADLINE_EXCEEDED,
+// FAILED_PRECONDITION (refused).
 class Client {
  public:
   struct Options {
@@ -24,12 +25,16 @@ class Client {
     LinkOptions link = {};
   };
 
-  // Connects and is welcomed within `timeout`.
+  // Connects and is welcomed within `timeout`, by the one of the servers that leads. `address`: as
+  // Servers::Read takes it.
   static absl::StatusOr<std::unique_ptr<Client>> Connect(const std::string& address,
                                                          absl::Duration timeout, Options options);
   ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
+
+  // HOST:PORT of the server at the other end.
+  const std::string& server() const;
 
   // Sends a request of this kind and waits for its answer, no longer than `timeout`.
   absl::StatusOr<std::string> CallRaw(RequestKind kind, std::string payload,

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "lockstep/base/check.h"
+#include "lockstep/platform/link/leader_dial.h"
 #include "lockstep/platform/link/own_token.h"
 #include "lockstep/platform/link/refusals.h"
 #include "lockstep/platform/runtime/dial.h"
@@ -64,7 +65,8 @@ std::shared_ptr<ClientLink> ClientLink::Dial(asio::io_context& io, const runtime
                                              absl::Duration timeout, const std::string& who,
                                              const LinkOptions& options, Events events,
                                              std::optional<std::string> token) {
-  std::shared_ptr<ClientLink> link(new ClientLink(address, options, std::move(events)));
+  std::shared_ptr<ClientLink> link(
+      new ClientLink(address, runtime::ToString(address), options, std::move(events)));
   runtime::Dial(io, address, timeout,
                 [&io, link, address, who,
                  token = std::move(token)](absl::StatusOr<asio::ip::tcp::socket> socket) {
@@ -80,20 +82,66 @@ std::shared_ptr<ClientLink> ClientLink::Dial(asio::io_context& io, const runtime
   return link;
 }
 
+std::shared_ptr<ClientLink> ClientLink::Dial(asio::io_context& io,
+                                             const std::shared_ptr<Servers>& servers,
+                                             absl::Duration timeout, const std::string& who,
+                                             const LinkOptions& options, Events events,
+                                             std::optional<std::string> token) {
+  std::shared_ptr<ClientLink> link(new ClientLink({}, servers->text(), options, std::move(events)));
+  const std::weak_ptr<ClientLink> weak = link;
+  link->search_ = std::make_shared<LeaderDial>(
+      io, servers,
+      LeaderDial::Attempt{
+          .timeout = timeout, .who = who, .link = options, .token = std::move(token)},
+      LeaderDial::Events{.found =
+                             [weak](ClientLink& leader, const Welcome& welcome) {
+                               if (auto self = weak.lock()) self->TakeOver(leader, welcome);
+                             },
+                         .failed =
+                             [weak](const absl::Status& why) {
+                               const auto self = weak.lock();
+                               if (self == nullptr) return;
+                               const auto search = std::exchange(self->search_, nullptr);
+                               self->Closed(why);
+                             }});
+  link->search_->Start();
+  return link;
+}
+
+absl::Status ClientLink::why_not_found() const {
+  return search_ == nullptr ? absl::OkStatus() : search_->why();
+}
+
+void ClientLink::TakeOver(ClientLink& leader, const Welcome& welcome) {
+  LOCKSTEP_CHECK(connection_ == nullptr && !closed());
+  const auto search = std::exchange(search_, nullptr);  // runs now
+  address_ = leader.address_;
+  server_ = leader.server_;
+  local_address_ = leader.local_address_;
+  connection_ = std::exchange(leader.connection_, nullptr);
+  route_ = std::exchange(leader.route_, nullptr);
+  route_->owner = weak_from_this();
+  welcomed_ = true;
+  leader.Abandon();
+  const auto events = events_;
+  if (events->ready) events->ready(welcome);
+}
+
 void ClientLink::Connected(asio::io_context& io, asio::ip::tcp::socket socket, Identity identity,
                            const std::string& who) {
   LOCKSTEP_DCHECK(connection_ == nullptr && !welcomed_);
   asio::error_code gone;  // then it is closed soon
   local_address_ = socket.local_endpoint(gone).address();
+  route_ = std::make_shared<Route>(Route{weak_from_this()});
   connection_ = Connection::Start(
       io, std::make_shared<Channel>(std::move(socket), std::move(identity.layer)), options_,
       {.message =
-           [weak = weak_from_this()](Message&& message) {
-             if (auto self = weak.lock()) self->Take(std::move(message));
+           [route = route_](Message&& message) {
+             if (auto self = route->owner.lock()) self->Take(std::move(message));
            },
        .closed =
-           [weak = weak_from_this()](const absl::Status& why) {
-             const auto self = weak.lock();
+           [route = route_](const absl::Status& why) {
+             const auto self = route->owner.lock();
              if (self == nullptr) return;
              self->Closed(self->welcomed_ ? why : self->NotWelcomed(why));
            }});
@@ -133,13 +181,16 @@ void ClientLink::Greeted(const Message& message) {
   if (message.type == FrameType::kRefused) {
     auto refused = wire::native::Decode<Refused>(message.payload);
     if (!refused.ok()) return fail(refused.status());
-    const absl::StatusCode code = IsUndecided(refused->reason)
-                                      ? absl::StatusCode::kUnavailable
-                                      : absl::StatusCode::kFailedPrecondition;
-    return fail(wire::native::WithReason(
-        absl::Status(code, absl::StrCat("the server at ", address_,
-                                        " refused the link: ", refused->message)),
-        refused->reason));
+    const bool passes = IsUndecided(refused->reason) || refused->reason == "not_leader";
+    absl::Status why = wire::native::WithReason(
+        absl::Status(
+            passes ? absl::StatusCode::kUnavailable : absl::StatusCode::kFailedPrecondition,
+            absl::StrCat("the server at ", address_, " refused the link: ", refused->message)),
+        refused->reason);
+    if (!refused->leader.empty()) {
+      why = wire::native::WithDetail(std::move(why), kLeaderDetail, refused->leader);
+    }
+    return fail(std::move(why));
   }
   auto welcome = wire::native::Decode<Welcome>(message.payload);
   if (message.type != FrameType::kWelcome || !welcome.ok()) {
@@ -222,6 +273,7 @@ void ClientLink::SendNow(std::vector<Message> messages) {
 }
 
 void ClientLink::Farewell() {
+  if (search_) std::exchange(search_, nullptr)->Abandon();
   if (welcomed_ && !closed()) connection_->Close(absl::CancelledError("done"), "done");
   if (!closed()) closed_ = absl::CancelledError("the link was closed");
   events_ = nullptr;
@@ -230,6 +282,7 @@ void ClientLink::Farewell() {
 }
 
 void ClientLink::Abandon() {
+  if (search_) std::exchange(search_, nullptr)->Abandon();
   if (!closed()) closed_ = absl::CancelledError("the link was abandoned");
   events_ = nullptr;
   waiting_.clear();

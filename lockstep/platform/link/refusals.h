@@ -31,6 +31,12 @@ inline bool IsHopeless(const absl::Status& why) {
                      [&](const char* one) { return reason == one; });
 }
 
+// Whether it is only that another server leads, or is about to: a later search may find it.
+inline bool LeadsNot(const absl::Status& why) {
+  const std::string reason = wire::native::ReasonOf(why);
+  return reason == "not_leader" || reason == "stale_leader";
+}
+
 // Whether the server could only not decide at that moment: the same client may be welcome soon.
 inline bool IsUndecided(const std::string& reason) {
   return reason == "token_review_failed" || reason == "token_reviews_full";

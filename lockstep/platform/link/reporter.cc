@@ -18,7 +18,9 @@
 #include "lockstep/base/mutex.h"
 #include "lockstep/base/time.h"
 #include "lockstep/platform/link/client_link.h"
+#include "lockstep/platform/link/servers.h"
 #include "lockstep/platform/runtime/loop.h"
+#include "lockstep/platform/runtime/server_list.h"
 #include "lockstep/platform/runtime/signals_blocked.h"
 #include "lockstep/wire/native/codec.h"
 
@@ -188,9 +190,12 @@ class Reporter::Impl {
   void Dial() {
     LOCKSTEP_DCHECK(stage_ == Stage::kIdle && link_ == nullptr);
     stage_ = Stage::kDialing;
-    const auto address = runtime::ParseAddress(address_);
-    if (!address.ok()) return LinkClosed(address.status());
-    link_ = ClientLink::Dial(loop_.io(), *address, options_.attempt_timeout, options_.who,
+    if (servers_ == nullptr) {
+      auto servers = Servers::Read(address_);
+      if (!servers.ok()) return LinkClosed(servers.status());
+      servers_ = *std::move(servers);
+    }
+    link_ = ClientLink::Dial(loop_.io(), servers_, options_.attempt_timeout, options_.who,
                              options_.link,
                              {.ready = [this](const auto&) { Ready(); },
                               .closed = [this](const absl::Status& why) { LinkClosed(why); }});
@@ -213,7 +218,8 @@ class Reporter::Impl {
       if (error || stage_ != Stage::kSending) return;
       link_->Abandon();
       LinkClosed(absl::DeadlineExceededError(absl::StrCat(
-          address_, " did not answer within ", absl::FormatDuration(options_.attempt_timeout))));
+          runtime::AreServers(address_) ? runtime::ToString(link_->server()) : address_,
+          " did not answer within ", absl::FormatDuration(options_.attempt_timeout))));
     });
     link_->Call(KindOf<ProcessReport>::kKind, wire::native::Encode(report),
                 [this, &next](absl::StatusOr<std::string> answer) {
@@ -249,6 +255,7 @@ class Reporter::Impl {
   }
 
   const std::string address_;
+  std::shared_ptr<Servers> servers_;  // null before the first link
   const Options options_;
   TroubleTold trouble_;
   ReportQueue queue_;

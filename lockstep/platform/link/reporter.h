@@ -39,6 +39,7 @@ class Reporter {
     std::function<void()> found = nullptr;
   };
 
+  // `address`: as Servers::Read takes it.
   explicit Reporter(std::string address);
   Reporter(std::string address, Options options);
   // Ends at once; what was not sent is lost. `Flush` before it.

@@ -1,5 +1,6 @@
 #include "lockstep/platform/link/reporter.h"
 
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -65,6 +66,27 @@ TEST(Reporter, KeepsReportsUntilTheServerIsThereAgain) {
   EXPECT_TRUE(reporter.Flush(kLong));
   EXPECT_THAT(seen.WaitForCount(3), ElementsAre(1, 2, 3));
   EXPECT_THAT(lines.WaitForCount(2), Contains("reports go through again"));
+}
+
+TEST(Reporter, GoesOnWithTheServerThatComesToLead) {
+  Seen<int64_t> of_first;
+  Seen<int64_t> of_second;
+  Seen<std::string> lines;
+  std::atomic<bool> second_leads = false;
+  auto first = std::make_unique<TestServer>(Collect(of_first));
+  TestServer second(ServerEvents{.request = Collect(of_second), .leadership = [&] {
+                                   return Leadership{.leads = second_leads, .epoch = 2};
+                                 }});
+  Reporter reporter(second.address() + "," + first->address(), Quick(lines));
+  reporter.Report(Report(1));
+  EXPECT_TRUE(reporter.Flush(kLong));
+  EXPECT_THAT(of_first.Now(), ElementsAre(1));
+  first.reset();
+  reporter.Report(Report(2));
+  EXPECT_THAT(lines.WaitForCount(1), ElementsAre(HasSubstr("reports wait: ")));
+  second_leads = true;
+  EXPECT_TRUE(reporter.Flush(kLong));
+  EXPECT_THAT(of_second.Now(), ElementsAre(2));
 }
 
 TEST(Reporter, UseA05_TellsAtOnceThatALinkBroke) {
