@@ -119,7 +119,7 @@ MAY_INCLUDE = {
     "lockstep/server": {"lockstep/coord", TORCH, TORCH + "/wire", TORCH + "/listener", DISPATCH, PLAN,
                         NATIVE, STORE, JOURNAL, ETCD, RUNTIME, LINK, TLS, AUTH, "lockstep/observe",
                         "lockstep/stock/grpc", CONFIG, "lockstep/preempt", NODE_GROUP, HOSTS, HOSTS_NET},
-    "lockstep/agent": {NATIVE, CONFIG, RUNTIME, TLS, "lockstep/client", "lockstep/stock/grpc",
+    "lockstep/agent": {NATIVE, CONFIG, RUNTIME, LINK, TLS, "lockstep/client", "lockstep/stock/grpc",
                        TORCH, TORCH + "/listener", "lockstep/server", HOSTS, HOSTS_NET},
     "lockstep/cli": {NATIVE, CONFIG, WORKER, ENGINE, RUNTIME, LINK, TLS, AUTH, "lockstep/client",
                      "lockstep/observe", "lockstep/preempt", "lockstep/launch", "lockstep/agent"},

@@ -12,6 +12,7 @@
 #include "lockstep/platform/runtime/dial.h"
 #include "lockstep/platform/runtime/host.h"
 #include "lockstep/platform/runtime/loopback.h"
+#include "lockstep/platform/runtime/server_list.h"
 #include "lockstep/stock/grpc/agent_listener.h"
 
 namespace lockstep::agent {
@@ -49,20 +50,19 @@ class Agent::Impl {
     auto calls =
         StockCalls::Listen(loop_, {.takes_part = options.peer_listen.has_value(),
                                    .listen = options.peer_listen.value_or(runtime::Address()),
-                                   .server_host = options.coordinator.host,
                                    .values = {},
                                    .say = server_news_});
     if (!calls.ok()) return calls.status();
     calls_ = *std::move(calls);
     engine_ = Engine::Start(
-        {.address = options.coordinator,
+        {.servers = options.coordinator,
          .who = "lockstep agent",
          .machine = {.job = options.job, .fan_out_port = calls_->port(), .grace = options.patience},
          .server_news = server_news_});
     calls_->Start(engine_);
     const auto opened = engine_->Call({.type = client::CallType::kOpen,
                                        .timeout = options.start_timeout,
-                                       .what = absl::StrCat("the server at ", engine_->server())},
+                                       .what = runtime::TheServer(engine_->server())},
                                       nullptr);
     if (!opened.ok()) return opened.status();
     engine_->OnFailed([this](const absl::Status& why) { lost_(why); });
@@ -72,8 +72,7 @@ class Agent::Impl {
     if (absl::Status status = torch_->Listen(options.torch_listen); !status.ok()) return status;
     hosts::KeepInMemory();
     auto pulse = Pulse::Start(engine_,
-                              {.coordinator = options.coordinator,
-                               .host = runtime::HostName(),
+                              {.host = runtime::HostName(),
                                .version = LOCKSTEP_VERSION,
                                .policy = options.on_partition,
                                .node = options.node},

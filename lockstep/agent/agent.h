@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "lockstep/hosts/contact.h"
+#include "lockstep/platform/link/servers.h"
 #include "lockstep/platform/runtime/address.h"
 #include "lockstep/platform/runtime/complaints.h"
 #include "lockstep/platform/runtime/loop.h"
@@ -20,7 +21,7 @@
 namespace lockstep::agent {
 
 struct AgentOptions {
-  runtime::Address coordinator;
+  std::shared_ptr<link::Servers> coordinator;
   std::string job;
   runtime::Address listen = {.host = "127.0.0.1", .port = 0};
   runtime::Address torch_listen = {.host = "127.0.0.1", .port = 0};

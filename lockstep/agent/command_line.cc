@@ -25,12 +25,10 @@ void DefaultToCommon(DeclaredAgent& given, const config::OptionTable::Variables&
 absl::Status Read(DeclaredAgent& given, ParsedCommand& command) {
   AgentOptions& options = command.options;
   options = given.options;
-  const auto join = runtime::ParseJoinString(given.coordinator);
-  if (!join.ok()) return Named("--coordinator", join.status());
-  auto coordinator = runtime::ParseAddress(given.coordinator);
+  auto coordinator = link::Servers::Read(given.coordinator);
   if (!coordinator.ok()) return Named("--coordinator", coordinator.status());
   options.coordinator = *std::move(coordinator);
-  options.job = given.job.empty() ? join->job : given.job;
+  options.job = given.job.empty() ? options.coordinator->job() : given.job;
   if (options.job.empty()) {
     return absl::InvalidArgumentError(
         "no job given: set --job or LOCKSTEP_JOB, or use a join string with a job");
@@ -65,6 +63,7 @@ DeclaredAgent::DeclaredAgent() : table("agent", "LOCKSTEP_AGENT_") {
   table
       .Text("coordinator", &coordinator, "ADDRESS",
             "The server: HOST:PORT, or its join string (lockstep://HOST:PORT/JOB#sha256=...). "
+            "Several, with commas between them or in a file (file:///PATH): the one that leads. "
             "Without it, the agent uses LOCKSTEP_COORDINATOR.")
       .Common();
   table

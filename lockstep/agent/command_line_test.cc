@@ -34,7 +34,7 @@ TEST(AgentCommandLine, TheServerAndItsJobAreFoundAsOtherCommandsFindThem) {
       Parse({}, {{"LOCKSTEP_COORDINATOR", "lockstep://head:7070/digits"}, {"LOCKSTEP_JOB", ""}});
   ASSERT_TRUE(std::holds_alternative<ParsedCommand>(parsed)) << std::get<EndNow>(parsed).text;
   const AgentOptions& options = std::get<ParsedCommand>(parsed).options;
-  EXPECT_EQ(runtime::ToString(options.coordinator), "head:7070");
+  EXPECT_EQ(options.coordinator->text(), "head:7070");
   EXPECT_EQ(options.job, "digits");
   EXPECT_EQ(runtime::ToString(options.listen), "127.0.0.1:0");
 

@@ -170,7 +170,8 @@ void Pulse::Answered(absl::StatusOr<std::string> answer) {
 }
 
 void Pulse::FindServer(const JoinHostsReply& reply) {
-  const std::vector<asio::ip::address> addresses = Resolve(options_.coordinator.host);
+  const std::string host = engine_->leader().host;
+  const std::vector<asio::ip::address> addresses = Resolve(host);
   {
     const MutexLock lock(mutex_);
     asking_.under_way = false;
@@ -181,7 +182,7 @@ void Pulse::FindServer(const JoinHostsReply& reply) {
           reply, {addresses[asking_.tries % addresses.size()], static_cast<uint16_t>(reply.port)});
     }
   }
-  Complain(absl::StrCat("the name ", options_.coordinator.host, " does not resolve to an address"));
+  Complain(absl::StrCat("the name ", host, " does not resolve to an address"));
 }
 
 bool Pulse::HearsServer(Time now) const {

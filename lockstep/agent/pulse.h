@@ -24,7 +24,6 @@
 namespace lockstep::agent {
 
 struct PulseOptions {
-  runtime::Address coordinator;
   std::string host;  // its name
   std::string version;
   hosts::OnPartition policy = hosts::OnPartition::kStop;

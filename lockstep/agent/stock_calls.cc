@@ -188,10 +188,10 @@ PeerValues::Source StockCalls::SourceOf(FanOut& fan_out) const {
                                .size = static_cast<size_t>(fan_out.size),
                                .from = std::move(fan_out.from)};
   auto from = runtime::ParseAddress(source.from);
-  if (from.ok() && IsLoopback(from->host) && !options_.server_host.empty() &&
-      !IsLoopback(options_.server_host)) {
+  const std::string server = engine_->leader().host;
+  if (from.ok() && IsLoopback(from->host) && !IsLoopback(server)) {
     // It is on the server's own host, and called it there.
-    from->host = options_.server_host;
+    from->host = server;
     source.from = runtime::ToString(*from);
   }
   return source;

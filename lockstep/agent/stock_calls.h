@@ -35,8 +35,6 @@ class StockCalls {
     // Where other agents reach this one; none: it takes no part, and the server sends it all.
     bool takes_part = true;
     runtime::Address listen = {.host = "::", .port = 0};
-    // As the server is called here: its own host's agents are reached there.
-    std::string server_host;
     PeerValues::Options values;
     std::function<void(std::string)> say = nullptr;  // for the log
   };

@@ -11,7 +11,7 @@ TorchAgents::TorchAgents(runtime::Loop& loop, const Options& options,
                          std::function<void(std::string)> say)
     : loop_(loop),
       say_(std::move(say)),
-      engine_(client::Engine::Start({.address = options.coordinator,
+      engine_(client::Engine::Start({.servers = options.coordinator,
                                      .who = "lockstep run, for torch's clients",
                                      .machine = {.job = options.job, .grace = options.patience}})) {
 }

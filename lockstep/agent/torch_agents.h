@@ -10,7 +10,7 @@
 #include "absl/time/time.h"
 #include "lockstep/agent/torch_agent.h"
 #include "lockstep/client/engine.h"
-#include "lockstep/platform/runtime/address.h"
+#include "lockstep/platform/link/servers.h"
 #include "lockstep/platform/runtime/loop.h"
 
 namespace lockstep::agent {
@@ -22,7 +22,7 @@ namespace lockstep::agent {
 class TorchAgents {
  public:
   struct Options {
-    runtime::Address coordinator;
+    std::shared_ptr<link::Servers> coordinator;
     std::string job;
     // How long commands wait for a server that is away.
     absl::Duration patience = absl::Minutes(10);

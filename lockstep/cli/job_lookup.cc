@@ -16,6 +16,7 @@
 #include "lockstep/platform/link/client.h"
 #include "lockstep/platform/runtime/loop.h"
 #include "lockstep/platform/runtime/reached_at.h"
+#include "lockstep/platform/runtime/server_list.h"
 #include "lockstep/wire/native/last_attempt.h"
 
 namespace lockstep::cli {
@@ -44,12 +45,14 @@ std::string NameJobs(const std::vector<wire::native::JobStatus>& jobs) {
 }  // namespace
 
 absl::StatusOr<FoundJob> ChooseJob(const wire::native::StatusReply& reply,
-                                   const std::string& coordinator, const std::string& job,
-                                   int32_t processes) {
+                                   const std::string& coordinator, const std::string& server,
+                                   const std::string& job, int32_t processes) {
   const auto& jobs = reply.jobs;
+  // As the caller wrote it, unless that names several.
+  const std::string& at = runtime::AreServers(coordinator) ? server : coordinator;
   if (job.empty() && jobs.size() != 1) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("--job is required to select a job of the server at %s: %s%s", coordinator,
+        absl::StrFormat("--job is required to select a job of the server at %s: %s%s", at,
                         NameJobs(jobs), jobs.empty() ? kHowToMakeOne : ""));
   }
   const auto found =
@@ -58,14 +61,14 @@ absl::StatusOr<FoundJob> ChooseJob(const wire::native::StatusReply& reply,
                                  [&](const auto& candidate) { return candidate.job == job; });
   if (found == jobs.end()) {
     return absl::NotFoundError(absl::StrFormat(
-        "the server at %s has no job \"%s\": %s; create it with lockstep job create NAME=SIZE",
-        coordinator, job, NameJobs(jobs)));
+        "the server at %s has no job \"%s\": %s; create it with lockstep job create NAME=SIZE", at,
+        job, NameJobs(jobs)));
   }
   if (processes != 0 && processes != found->size) {
     return absl::InvalidArgumentError(
         absl::StrFormat("job \"%s\" of the server at %s has size %d, but -n asks for %d processes; "
                         "omit -n, or serve the job with --job %s=%d",
-                        found->job, coordinator, found->size, processes, found->job, processes));
+                        found->job, at, found->size, processes, found->job, processes));
   }
   if (found->size > launch::kRunProcessesMax) {
     return absl::InvalidArgumentError(absl::StrFormat(
@@ -73,9 +76,8 @@ absl::StatusOr<FoundJob> ChooseJob(const wire::native::StatusReply& reply,
         found->job, found->size, launch::kRunProcessesMax));
   }
   if (found->grpc.empty()) {
-    return absl::FailedPreconditionError(
-        absl::StrFormat("the server at %s reports no address for stock clients of job \"%s\"",
-                        coordinator, found->job));
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "the server at %s reports no address for stock clients of job \"%s\"", at, found->job));
   }
   std::vector<std::string> running;
   for (const wire::native::MemberStatus& member : found->members) {
@@ -85,8 +87,9 @@ absl::StatusOr<FoundJob> ChooseJob(const wire::native::StatusReply& reply,
   }
   return FoundJob{.address = {.job = found->job,
                               .link = coordinator,
-                              .grpc = runtime::ReachedAt(found->grpc, coordinator),
-                              .store = runtime::ReachedAt(found->store, coordinator)},
+                              .grpc = runtime::ReachedAt(found->grpc, server),
+                              .store = runtime::ReachedAt(found->store, server),
+                              .server = server},
                   .size = found->size,
                   .attempt_before = wire::native::LastAttempt(*found),
                   .running = std::move(running)};
@@ -164,7 +167,7 @@ absl::StatusOr<std::string> OpenStoreOf(const launch::JobAddress& address, int64
     if (client.ok()) {
       const auto reply = (*client)->Call(
           wire::native::OpenStore{.job = address.job, .attempt = attempt}, kTimeout);
-      if (reply.ok()) return runtime::ReachedAt(reply->store, address.link);
+      if (reply.ok()) return runtime::ReachedAt(reply->store, (*client)->server());
       status = reply.status();
     }
     const bool comes_back = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
@@ -209,12 +212,13 @@ absl::StatusOr<FoundJob> LookUpJobOfNodes(const std::string& coordinator, const 
     reply = StatusFor(**client, job);
     if (!reply.ok()) return reply.status();
   }
-  auto found = ChooseJob(*reply, coordinator, job, 0);
+  auto found = ChooseJob(*reply, coordinator, (*client)->server(), job, 0);
   if (found.ok() && found->size < size) {
     return absl::InvalidArgumentError(absl::StrFormat(
         "job \"%s\" of the server at %s has size %d, but the nodes have up to %d processes; serve "
         "it with --job %s=%d",
-        found->address.job, coordinator, found->size, size, found->address.job, size));
+        found->address.job, runtime::AreServers(coordinator) ? (*client)->server() : coordinator,
+        found->size, size, found->address.job, size));
   }
   return found;
 }
@@ -225,7 +229,7 @@ absl::StatusOr<FoundJob> LookUpJob(const std::string& coordinator, const std::st
   if (!client.ok()) return client.status();
   const auto reply = StatusFor(**client, job);
   if (!reply.ok()) return reply.status();
-  return ChooseJob(*reply, coordinator, job, processes);
+  return ChooseJob(*reply, coordinator, (*client)->server(), job, processes);
 }
 
 }  // namespace lockstep::cli

@@ -39,11 +39,12 @@ enum class IfMissing {
 // and the server knows only the processes of the last. Empty: nobody does. Pure.
 std::string RunsAlreadyText(const FoundJob& job);
 
-// Chooses from what the server at `coordinator` told. `job` empty: the only one there is.
-// `processes` zero: as many as the job has. Pure. The error says what there is instead.
+// Chooses from what the server at `coordinator` told. `server`: HOST:PORT of that one, since
+// `coordinator` may name several. `job` empty: the only one there is. `processes` zero: as many as
+// the job has. Pure. The error says what there is instead.
 absl::StatusOr<FoundJob> ChooseJob(const wire::native::StatusReply& reply,
-                                   const std::string& coordinator, const std::string& job,
-                                   int32_t processes);
+                                   const std::string& coordinator, const std::string& server,
+                                   const std::string& job, int32_t processes);
 
 // The member whose error the others of the current attempt followed from; nothing when there is
 // none or it is about no member. Pure.

@@ -23,12 +23,12 @@ wire::native::StatusReply Reply(const std::vector<std::pair<std::string, int32_t
 
 std::string Refusal(const wire::native::StatusReply& reply, const std::string& job,
                     int32_t processes) {
-  const auto found = ChooseJob(reply, "h:7070", job, processes);
+  const auto found = ChooseJob(reply, "h:7070", "h:7070", job, processes);
   return found.ok() ? "" : std::string(found.status().message());
 }
 
 TEST(JobLookupTest, FindsTheJobByName) {
-  const auto found = ChooseJob(Reply({{"a", 2}, {"digits", 4}}), "h:7070", "digits", 4);
+  const auto found = ChooseJob(Reply({{"a", 2}, {"digits", 4}}), "h:7070", "h:7070", "digits", 4);
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_EQ(found->size, 4);
   EXPECT_EQ(found->address.job, "digits");
@@ -37,7 +37,7 @@ TEST(JobLookupTest, FindsTheJobByName) {
 }
 
 TEST(JobLookupTest, OnlyJobNeedsNoNameAndGivesTheSize) {
-  const auto found = ChooseJob(Reply({{"digits", 4}}), "h:7070", "", 0);
+  const auto found = ChooseJob(Reply({{"digits", 4}}), "h:7070", "h:7070", "", 0);
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_EQ(found->address.job, "digits");
   EXPECT_EQ(found->size, 4);
@@ -64,15 +64,28 @@ TEST(JobLookupTest, AnotherRunOfTheJobIsTold) {
                                      .pid = 100 + i,
                                      .process = wire::native::ProcessState::kEnded});
   }
-  EXPECT_EQ(RunsAlreadyText(*ChooseJob(reply, "h:7070", "digits", 8)), "");
+  EXPECT_EQ(RunsAlreadyText(*ChooseJob(reply, "h:7070", "h:7070", "digits", 8)), "");
   reply.jobs[0].members[5].process = wire::native::ProcessState::kRunning;
   EXPECT_THAT(
-      RunsAlreadyText(*ChooseJob(reply, "h:7070", "digits", 8)),
+      RunsAlreadyText(*ChooseJob(reply, "h:7070", "h:7070", "digits", 8)),
       HasSubstr(
           "last reported: task/5 (host7:105); if that run is still active, end one of the two"));
   for (auto& member : reply.jobs[0].members) member.process = wire::native::ProcessState::kRunning;
-  EXPECT_THAT(RunsAlreadyText(*ChooseJob(reply, "h:7070", "digits", 8)),
+  EXPECT_THAT(RunsAlreadyText(*ChooseJob(reply, "h:7070", "h:7070", "digits", 8)),
               HasSubstr("task/0 (host7:100), task/1 (host7:101), task/2 (host7:102), +5 more;"));
+}
+
+TEST(JobLookupTest, OtherPortsAreReachedAtTheServerThatLeads) {
+  auto reply = Reply({{"digits", 4}});
+  reply.jobs[0].grpc = "0.0.0.0:20001";
+  const auto found = ChooseJob(reply, "a:7070,b:7070", "b:7070", "digits", 4);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->address.link, "a:7070,b:7070");
+  EXPECT_EQ(found->address.grpc, "b:20001");
+  EXPECT_EQ(found->address.server, "b:7070");
+  EXPECT_THAT(
+      std::string(ChooseJob(reply, "a:7070,b:7070", "b:7070", "other", 4).status().message()),
+      HasSubstr("the server at b:7070 has no job \"other\""));
 }
 
 TEST(JobLookupTest, AJobThatIsNotAsTheProcessesAskIsToldWithWhatToDo) {

@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "lockstep/observe/text_parts.h"
+#include "lockstep/platform/runtime/server_list.h"
 
 namespace lockstep::cli {
 namespace {
@@ -115,7 +116,8 @@ absl::StatusOr<JobStatus> JobMeant(ServerCommand& self, const std::string& given
   if (choices.size() > 1) return SayWhich(choices);
   if (choices.empty()) {
     if (!reply.ok()) return reply.status();
-    return absl::NotFoundError(absl::StrCat("the server at ", self.coordinator(), " has no jobs"));
+    return absl::NotFoundError(
+        absl::StrCat(runtime::OneServer(self.coordinator()), " has no jobs"));
   }
   self.Use(choices.front().coordinator);
   return WithTorchrun(self, OnlyJobOf(self.Status(choices.front().job)));

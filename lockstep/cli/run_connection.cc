@@ -16,6 +16,8 @@ constexpr absl::Duration kRetryInterval = absl::Milliseconds(50);
 // Of a server whose Kubernetes API server is away, for a restart of that.
 constexpr absl::Duration kUndecidedTimeout = absl::Minutes(1);
 constexpr absl::Duration kUndecidedRetryInterval = absl::Seconds(1);
+// Of several servers one comes to lead within seconds of the loss of another.
+constexpr absl::Duration kElectionTimeout = absl::Seconds(10);
 static_assert(kRetryInterval < kStartingTimeout && kStartingTimeout < kTimeout);
 static_assert(kUndecidedRetryInterval < kUndecidedTimeout);
 
@@ -36,7 +38,9 @@ absl::StatusOr<std::unique_ptr<link::Client>> ConnectForRun(const std::string& c
     auto client = link::Client::Connect(coordinator, kTimeout, {.who = "lockstep run"});
     if (client.ok() || !absl::IsUnavailable(client.status())) return client;
     const bool undecided = IsUndecided(client.status());
-    const absl::Duration patience = undecided ? kUndecidedTimeout : kStartingTimeout;
+    const absl::Duration patience = undecided                         ? kUndecidedTimeout
+                                    : link::LeadsNot(client.status()) ? kElectionTimeout
+                                                                      : kStartingTimeout;
     if (runtime::MonotonicNow() - began >= patience) return client;
     if (undecided && !said) {
       said = true;

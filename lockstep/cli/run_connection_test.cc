@@ -43,6 +43,16 @@ TEST(RunConnection, WaitsForAServerThatCannotCheckItsToken) {
   EXPECT_EQ(server.asked(), 4);
 }
 
+TEST(RunConnection, WaitsForOneOfTheServersToLead) {
+  std::atomic<int> asked = 0;
+  link::testing::TestServer server(link::ServerEvents{
+      .request = [](const link::Request&, link::Responder&& responder) { responder.Answer(""); },
+      .leadership = [&] { return link::Leadership{.leads = ++asked > 50}; }});
+  // Fifty tries take longer than it waits for a server that does not answer.
+  EXPECT_TRUE(ConnectForRun(server.address()).ok());
+  EXPECT_EQ(asked, 51);
+}
+
 TEST(RunConnection, DoesNotWaitForAServerThatRefusesItsToken) {
   RefusingServer server(
       1, wire::native::WithReason(absl::UnauthenticatedError("no"), "token_invalid"));

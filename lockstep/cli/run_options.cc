@@ -13,6 +13,7 @@
 #include "lockstep/launch/launcher.h"
 #include "lockstep/platform/config/values.h"
 #include "lockstep/platform/runtime/address.h"
+#include "lockstep/platform/runtime/server_list.h"
 
 namespace lockstep::cli {
 namespace {
@@ -274,7 +275,8 @@ void DeclaredRun::DeclareServer() {
   table
       .Text("coordinator", &options.coordinator, "ADDRESS",
             "Use the server at HOST:PORT, or, over TLS, the one that its join string names "
-            "(lockstep://HOST:PORT/JOB#sha256=...). Default: start a server for this run.")
+            "(lockstep://HOST:PORT/JOB#sha256=...); of several, with commas between them or in a "
+            "file (file:///PATH), the one that leads. Default: start a server for this run.")
       .Common()
       .variable = "LOCKSTEP_COORDINATOR";
   table
@@ -401,9 +403,9 @@ std::vector<std::string> IgnoredOfTorchrun::Given(const config::OptionTable& tab
 
 void DeclaredRun::Settle() {
   // What is wrong with the address is told when it is called.
-  if (const auto join = runtime::ParseJoinString(options.coordinator);
-      join.ok() && options.job.empty()) {
-    options.job = join->job;
+  if (const auto servers = runtime::ReadServerList(options.coordinator);
+      servers.ok() && options.job.empty()) {
+    options.job = servers->job;
   }
   options.server_arguments = server_times_.Arguments();
   options.on_preempt = on_preempt_ == "restart" ? launch::OnPreempt::kRestart

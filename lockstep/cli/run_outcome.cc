@@ -13,6 +13,7 @@
 #include "lockstep/cli/job_lookup.h"
 #include "lockstep/launch/tool_output.h"
 #include "lockstep/observe/why.h"
+#include "lockstep/platform/runtime/server_list.h"
 
 namespace lockstep::cli {
 namespace {
@@ -67,9 +68,11 @@ std::string WriteBundle(const launch::JobAddress& address, const std::string& fo
   const auto said = launch::OutputOf({"/proc/self/exe", "bundle", address.job, "--coordinator",
                                       address.link, "--to", file, "--timeout", "3s"},
                                      kBundleTimeout);
-  return said ? absl::StrCat("details of the failure are in ", file)
-              : absl::StrCat("--bundle-on-failure: no bundle was written: the server at ",
-                             address.link, " did not answer, or ", folder, " cannot be written");
+  return said
+             ? absl::StrCat("details of the failure are in ", file)
+             : absl::StrCat(
+                   "--bundle-on-failure: no bundle was written: ", runtime::TheServer(address.link),
+                   " did not answer, or ", folder, " cannot be written");
 }
 
 }  // namespace lockstep::cli

@@ -43,6 +43,7 @@
 #include "lockstep/launch/result_file.h"
 #include "lockstep/launch/run_folder.h"
 #include "lockstep/platform/link/reporter.h"
+#include "lockstep/platform/link/servers.h"
 #include "lockstep/platform/runtime/loop.h"
 
 namespace lockstep::cli {
@@ -303,7 +304,7 @@ void Session::StartProcesses(absl::StatusOr<launch::JobAddress> address) {
     torch_.forwarder = *std::move(forwarder);
     return Start(known);
   }
-  const auto coordinator = runtime::ParseAddress(known.link);
+  const auto coordinator = link::Servers::Read(known.link);
   if (!coordinator.ok()) return Start(coordinator.status());
   torch_.agents = std::make_unique<agent::TorchAgents>(
       loop_,

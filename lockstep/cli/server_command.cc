@@ -8,7 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "lockstep/observe/text_parts.h"
 #include "lockstep/platform/config/renamed_options.h"
-#include "lockstep/platform/runtime/address.h"
+#include "lockstep/platform/link/refusals.h"
+#include "lockstep/platform/runtime/server_list.h"
 
 namespace lockstep::cli {
 
@@ -31,7 +32,8 @@ ClientOptions::ClientOptions() : table("client", "LOCKSTEP_") {
   table
       .Text("coordinator", &coordinator, "ADDRESS",
             "The server: HOST:PORT, or its join string (lockstep://HOST:PORT/JOB#sha256=...), "
-            "which makes the client connect over TLS.")
+            "which makes the client connect over TLS. Several, with commas between them or in a "
+            "file (file:///PATH): the one that leads.")
       .Common();
   table.Choice("output", &output, {"table", "json"}, "Print a table, or JSON for programs.")
       .Common()
@@ -44,12 +46,12 @@ int ServerCommand::Run(const std::function<int(ServerCommand&)>& body) {
     Say(std::string(status.message()));
     return kExitUsage;
   }
-  const auto join = runtime::ParseJoinString(options_.coordinator);
-  if (!join.ok()) {
-    Say(absl::StrCat("--coordinator: ", std::string(join.status().message())));
+  const auto servers = runtime::ReadServerList(options_.coordinator);
+  if (!servers.ok()) {
+    Say(absl::StrCat("--coordinator: ", std::string(servers.status().message())));
     return kExitUsage;
   }
-  joined_job_ = join->job;
+  joined_job_ = servers->job;
   return body(*this);
 }
 
@@ -76,7 +78,7 @@ absl::StatusOr<wire::native::StatusReply> ServerCommand::Status(const std::strin
 
 std::string TextOfServerError(const absl::Status& status) {
   std::string text = observe::CleanText(std::string(status.message()), 4096);
-  if (absl::IsUnavailable(status)) {
+  if (absl::IsUnavailable(status) && !link::LeadsNot(status)) {
     absl::StrAppend(&text,
                     "; is `lockstep serve` running there? Set the address with "
                     "--coordinator HOST:PORT or LOCKSTEP_COORDINATOR");

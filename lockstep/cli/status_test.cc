@@ -12,7 +12,9 @@ namespace lockstep::cli {
 namespace {
 
 using link::testing::TestServer;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 TEST(Status, PrintsATableOfTheJobThatIsAskedAbout) {
@@ -52,6 +54,19 @@ TEST(Status, SaysWhatToDoWhenNobodyListens) {
   EXPECT_THAT(ran.err, StartsWith("lockstep status: cannot connect to " + address +
                                   ": Connection refused; is `lockstep serve` running there?"));
   EXPECT_EQ(ran.out, "");
+}
+
+TEST(Status, AsksTheServerThatLeads) {
+  TestServer leader(ServeStatus());
+  TestServer standby(link::ServerEvents{.request = ServeStatus(), .leadership = [&] {
+                                          return link::Leadership{.leads = false,
+                                                                  .leader = leader.address()};
+                                        }});
+  EXPECT_EQ(RunCommand(standby.address() + "," + leader.address(), {"status", "digits"}).code, 0);
+  const Ran alone = RunCommand(standby, {"status", "digits"});
+  EXPECT_EQ(alone.code, kExitUnavailable);
+  EXPECT_THAT(alone.err, AllOf(HasSubstr("the one at " + leader.address() + " does"),
+                               Not(HasSubstr("is `lockstep serve` running there?"))));
 }
 
 TEST(Status, DoesNotWaitForAServerThatNeverAnswers) {

@@ -1,6 +1,7 @@
 // `lockstep worker`: a data worker, until it is told to end.
 #include "lockstep/data/worker/worker.h"
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "lockstep/cli/subcommands.h"
 #include "lockstep/cli/worker_options.h"
 #include "lockstep/data/engine/function_pool.h"
+#include "lockstep/platform/link/servers.h"
 #include "lockstep/platform/runtime/end_limit.h"
 #include "lockstep/platform/runtime/loop.h"
 #include "lockstep/platform/runtime/loopback.h"
@@ -23,22 +25,24 @@ namespace {
 // unless everybody may read. FAILED_PRECONDITION: its secret would go to the dispatcher without
 // TLS, and that is not allowed.
 absl::StatusOr<bool> ServesByTls(runtime::Loop& loop, const DeclaredWorker& given,
-                                 const runtime::Address& dispatcher) {
+                                 const link::Servers& dispatcher) {
   if (given.insecure_network) return false;
   // One that cannot be read is complained about by whoever listens there.
   const auto address = runtime::ParseAddress(given.listen);
   if (!address.ok()) return false;
   const absl::Status local = runtime::CheckLoopback(loop.io(), *address, "--insecure-network");
   if (local.ok()) return false;
-  if (!dispatcher.fingerprint.empty() ||
-      runtime::CheckLoopback(loop.io(), dispatcher, "--insecure-network").ok()) {
-    return true;
-  }
+  const std::vector<runtime::Address> servers = dispatcher.addresses();
+  const auto in_clear = std::find_if(servers.begin(), servers.end(), [&](const auto& server) {
+    return server.fingerprint.empty() &&
+           !runtime::CheckLoopback(loop.io(), server, "--insecure-network").ok();
+  });
+  if (in_clear == servers.end()) return true;
   return absl::Status(
       local.code(),
       absl::StrCat("--listen ", std::string(local.message()),
                    "; or name the dispatcher by its join string (", "lockstep://",
-                   runtime::ToString(dispatcher),
+                   runtime::ToString(*in_clear),
                    "#sha256=...), so that the worker serves only its consumers, by TLS"));
 }
 
@@ -60,7 +64,7 @@ int RunWorker(DeclaredWorker& given, Invocation& invocation) {
   if (absl::Status status = given.table.Resolve(invocation.variables); !status.ok()) {
     return usage(status);
   }
-  const auto dispatcher = runtime::ParseAddress(given.dispatcher);
+  const auto dispatcher = link::Servers::Read(given.dispatcher);
   if (!dispatcher.ok()) return usage(dispatcher.status());
   data::WorkerOptions options = given.options;
   options.dispatcher = *dispatcher;
@@ -87,7 +91,7 @@ int RunWorker(DeclaredWorker& given, Invocation& invocation) {
   }
 
   runtime::Loop loop;
-  const auto by_tls = ServesByTls(loop, given, *dispatcher);
+  const auto by_tls = ServesByTls(loop, given, **dispatcher);
   if (!by_tls.ok()) return usage(by_tls.status());
   options.secure = *by_tls;
   absl::Status failed;

@@ -9,10 +9,10 @@ DeclaredWorker::DeclaredWorker()
     : threads(static_cast<int>(std::max(1U, std::thread::hardware_concurrency()))),
       table("worker", "LOCKSTEP_WORKER_") {
   table
-      .Text(
-          "dispatcher", &dispatcher, "HOST:PORT",
-          "Work for the data service of this server (its --listen address or join string). Without "
-          "it, the worker uses LOCKSTEP_COORDINATOR.")
+      .Text("dispatcher", &dispatcher, "HOST:PORT",
+            "Work for the data service of this server (its --listen address or join string); of "
+            "several, with commas between them or in a file (file:///PATH), the one that leads. "
+            "Without it, the worker uses LOCKSTEP_COORDINATOR.")
       .Common();
   table.Text("listen", &listen, "HOST:PORT", "Address for consumers. Port 0 picks a free port.")
       .Common();

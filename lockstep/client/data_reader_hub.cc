@@ -16,6 +16,7 @@
 #include "lockstep/platform/runtime/host.h"
 #include "lockstep/platform/runtime/loop.h"
 #include "lockstep/platform/runtime/process_identity.h"
+#include "lockstep/platform/runtime/server_list.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/data_definition.h"
 #include "lockstep/wire/native/data_events.h"
@@ -50,12 +51,12 @@ std::vector<ReadMark> MarksOf(const std::vector<dispatch::LaneAck>& acks) {
 
 // --- Opening ---
 
-DataReader::Impl::Impl(DataReaderOptions options, const runtime::Address& address)
+DataReader::Impl::Impl(DataReaderOptions options, std::shared_ptr<link::Servers> servers)
     : options_(std::move(options)),
       shell_(
           "one that reads a dataset: the reader stays its parent's; open one here if this "
           "process shall read too"),
-      dispatcher_(std::make_shared<client::DispatcherLink>(shell_.loop().io(), address)),
+      dispatcher_(std::make_shared<client::DispatcherLink>(shell_.loop().io(), std::move(servers))),
       workers_(
           std::make_shared<client::WorkerLinks>(shell_.loop().io(), options_.worker_links_max)),
       handed_(/*keeps_places=*/!options_.acknowledge_by_itself) {
@@ -71,15 +72,10 @@ absl::StatusOr<std::shared_ptr<DataReader::Impl>> DataReader::Impl::Open(
   if (options.address.empty()) {
     options.address = client::ProcessEnvironment("LOCKSTEP_COORDINATOR").value_or("127.0.0.1:7070");
   }
-  auto address = runtime::ParseAddress(options.address);
-  if (!address.ok()) {
-    return native::WithReason(absl::InvalidArgumentError(absl::StrCat(
-                                  "the address of the server (`address`, LOCKSTEP_COORDINATOR): ",
-                                  std::string(address.status().message()))),
-                              "invalid_argument");
-  }
+  auto servers = client::ServersAt(options.address);
+  if (!servers.ok()) return servers.status();
   const Time deadline = MonotonicNow() + options.timeout;
-  std::shared_ptr<Impl> impl(new Impl(std::move(options), *address));
+  std::shared_ptr<Impl> impl(new Impl(std::move(options), *std::move(servers)));
   const auto registered = impl->Register(deadline);
   const absl::Status status =
       registered.ok() ? impl->OpenIteration(*registered, deadline) : registered.status();
@@ -204,7 +200,7 @@ absl::Status DataReader::Impl::TimedOut(absl::Duration after) const {
   if (const auto outage = dispatcher_->outage()) {
     reason = "server_unavailable";
     absl::StrAppend(
-        &text, "; the server at ", dispatcher_->server(), " could not be reached for ",
+        &text, "; ", runtime::TheServer(dispatcher_->server()), " could not be reached for ",
         absl::FormatDuration(absl::Floor(MonotonicNow() - outage->since, absl::Milliseconds(100))),
         " (", std::string(outage->why.message()), ")");
   }

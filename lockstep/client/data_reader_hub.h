@@ -21,7 +21,7 @@
 #include "lockstep/client/reader_asks.h"
 #include "lockstep/client/worker_links.h"
 #include "lockstep/data/consumer/consumer_machine.h"
-#include "lockstep/platform/runtime/address.h"
+#include "lockstep/platform/link/servers.h"
 
 namespace lockstep {
 
@@ -92,7 +92,7 @@ class DataReader::Impl : public std::enable_shared_from_this<DataReader::Impl> {
     bool posted = false;  // the loop will look
   };
 
-  Impl(DataReaderOptions options, const runtime::Address& address);
+  Impl(DataReaderOptions options, std::shared_ptr<link::Servers> servers);
 
   absl::StatusOr<Registered> Register(Time deadline);
   absl::Status OpenIteration(const Registered& registered, Time deadline);

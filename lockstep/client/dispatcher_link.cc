@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "lockstep/client/loop_driver.h"
 #include "lockstep/platform/runtime/loop.h"
+#include "lockstep/platform/runtime/server_list.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/data_events.h"
 #include "lockstep/wire/native/error_reply.h"
@@ -83,9 +84,9 @@ dispatch::DispatcherAnswered EventOf(dispatch::RequestId id, link::RequestKind k
 
 }  // namespace
 
-DispatcherLink::DispatcherLink(asio::io_context& io, const runtime::Address& address)
-    : server_(runtime::ToString(address)),
-      link_(std::make_shared<RedialedLink>(io, address, "lockstep reader")) {}
+DispatcherLink::DispatcherLink(asio::io_context& io, std::shared_ptr<link::Servers> servers)
+    : server_(servers->text()),
+      link_(std::make_shared<RedialedLink>(io, std::move(servers), "lockstep reader")) {}
 
 absl::StatusOr<std::string> DispatcherLink::Call(const ClientShell& shell, link::RequestKind kind,
                                                  const std::string& payload, Time deadline,
@@ -109,8 +110,8 @@ absl::StatusOr<std::string> DispatcherLink::Call(const ClientShell& shell, link:
     if (MonotonicNow() + kRetryCall >= deadline) {
       return native::WithReason(
           absl::DeadlineExceededError(absl::StrFormat(
-              "the server at %s did not answer within %s%s: does `lockstep serve` run there?",
-              server_,
+              "%s did not answer within %s%s: does `lockstep serve` run there?",
+              runtime::TheServer(server_),
               absl::FormatDuration(absl::Floor(MonotonicNow() - began, absl::Milliseconds(1))),
               last.ok() ? "" : absl::StrCat(" (", std::string(last.message()), ")"))),
           "server_unavailable");

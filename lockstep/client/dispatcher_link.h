@@ -17,7 +17,7 @@
 #include "lockstep/client/client_shell.h"
 #include "lockstep/client/redialed_link.h"
 #include "lockstep/data/consumer/consumer_machine.h"
-#include "lockstep/platform/runtime/address.h"
+#include "lockstep/platform/link/servers.h"
 
 namespace lockstep::client {
 
@@ -32,11 +32,11 @@ class DispatcherLink : public std::enable_shared_from_this<DispatcherLink> {
     Time since;
   };
 
-  DispatcherLink(asio::io_context& io, const runtime::Address& address);
+  DispatcherLink(asio::io_context& io, std::shared_ptr<link::Servers> servers);
   DispatcherLink(const DispatcherLink&) = delete;
   DispatcherLink& operator=(const DispatcherLink&) = delete;
 
-  // For people: host and port.
+  // For people: one address, or several, or the file that names them.
   const std::string& server() const { return server_; }
 
   // Blocks until the server has answered, and asks again while it cannot be reached. Returns the

@@ -39,7 +39,7 @@ class Engine::Caller : public LoopDriver::Waiter {
 std::shared_ptr<Engine> Engine::Start(Options options) {
   options.machine.seed = runtime::RandomNumber();
   options.machine.id_seeds = {runtime::RandomNumber(), runtime::RandomNumber()};
-  options.machine.server = runtime::ToString(options.address);
+  options.machine.server = options.servers->text();
   std::shared_ptr<Engine> engine(new Engine(std::move(options)));
   engine->shell_.loop().Post([engine] {
     SessionMachine::Effects effects;
@@ -228,7 +228,7 @@ void Engine::Dial() {
     self->Carry(std::move(effects));
   };
   link_ = link::ClientLink::Dial(
-      shell_.loop().io(), options_.address, kDialTimeout, options_.who, options_.link,
+      shell_.loop().io(), options_.servers, kDialTimeout, options_.who, options_.link,
       {.ready =
            [with_machine](const wire::native::Welcome& welcome) {
              with_machine([&](Engine& self, auto& effects) {

@@ -24,6 +24,7 @@
 #include "lockstep/client/loop_driver.h"
 #include "lockstep/client/session_machine.h"
 #include "lockstep/platform/link/client_link.h"
+#include "lockstep/platform/link/servers.h"
 #include "lockstep/platform/runtime/address.h"
 
 namespace lockstep::client {
@@ -57,7 +58,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   using Done = absl::AnyInvocable<void(Answer&&)>;
 
   struct Options {
-    runtime::Address address;
+    std::shared_ptr<link::Servers> servers;
     std::string who;
     SessionMachine::Options machine;
     link::LinkOptions link;
@@ -101,7 +102,10 @@ class Engine : public std::enable_shared_from_this<Engine> {
 
   // False in a forked child: nothing here may be touched there.
   bool here() const { return shell_.here(); }
+  // For people: one address, or several, or the file that names them.
   const std::string& server() const { return options_.machine.server; }
+  // The server that the session's link leads to, or led to last.
+  runtime::Address leader() const { return options_.servers->leader(); }
   const std::string& job() const { return options_.machine.job; }
 
   // FAILED_PRECONDITION (forked): of calls in a forked child.

@@ -22,10 +22,10 @@ Request WaitForKey(std::string key) {
 // The loop hears of both in one turn.
 TEST(Engine, ACallThatIsCancelledMakesRoomForTheNext) {
   FakeServer server;
-  const auto address = runtime::ParseAddress(server.address());
-  ASSERT_TRUE(address.ok()) << address.status();
+  const auto servers = link::Servers::Read(server.address());
+  ASSERT_TRUE(servers.ok()) << servers.status();
   const auto engine = Engine::Start(
-      {.address = *address, .who = "test", .machine = {.job = "digits", .client_calls_max = 1}});
+      {.servers = *servers, .who = "test", .machine = {.job = "digits", .client_calls_max = 1}});
   const auto opened = engine->Call({.type = CallType::kOpen, .what = "the server"}, nullptr);
   ASSERT_TRUE(opened.ok()) << opened.status();
   const Pending first = engine->CallAsync(WaitForKey("first"), [](Engine::Answer&&) {});

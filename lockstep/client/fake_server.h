@@ -76,6 +76,21 @@ class FakeServer {
     thread_.Do([&] { size_ = size; });
   }
 
+  // Leads in this epoch from now on, as it does in epoch 0 to begin with.
+  void Lead(uint64_t epoch) {
+    thread_.Do([&] {
+      leads_ = true;
+      epoch_ = epoch;
+    });
+  }
+  // Leads no more, as far as new links are concerned: that one does.
+  void StandBy(const std::string& leader) {
+    thread_.Do([&] {
+      leads_ = false;
+      leader_ = leader;
+    });
+  }
+
   // Breaks all links, as a server that dies; goes on accepting.
   void Cut() {
     thread_.Do([this] {
@@ -129,11 +144,19 @@ class FakeServer {
     using link::FrameType;
     using link::KindOf;
     const auto& connection = links_.at(number);
+    if (message.type == FrameType::kHello && !leads_) {
+      return connection->Close(
+          {.type = FrameType::kRefused,
+           .payload = wire::native::Encode(wire::native::Refused{
+               .reason = "not_leader", .message = "it stands by", .leader = leader_})},
+          absl::FailedPreconditionError("it stands by"));
+    }
     if (message.type == FrameType::kHello) {
       connection->Welcomed();
-      return connection->Send({.type = FrameType::kWelcome,
-                               .payload = wire::native::Encode(wire::native::Welcome{
-                                   .version = 1, .requests_in_flight_max = 1024})});
+      return connection->Send(
+          {.type = FrameType::kWelcome,
+           .payload = wire::native::Encode(wire::native::Welcome{
+               .version = 1, .requests_in_flight_max = 1024, .epoch = epoch_})});
     }
     const Came request = {number, message};
     if (message.kind == KindOf<wire::native::OpenSession>::kKind) {
@@ -169,6 +192,9 @@ class FakeServer {
   std::shared_ptr<asio::ip::tcp::acceptor> acceptor_;
   std::map<int, std::shared_ptr<link::Connection>> links_;
   int last_link_ = 0;
+  bool leads_ = true;
+  uint64_t epoch_ = 0;
+  std::string leader_;  // while it does not lead
   absl::Status refusal_;
   int32_t size_ = 0;
   link::testing::LoopThread thread_;  // ends first

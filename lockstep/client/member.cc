@@ -16,6 +16,7 @@
 #include "lockstep/client/use_counters.h"
 #include "lockstep/platform/runtime/host.h"
 #include "lockstep/platform/runtime/loop.h"
+#include "lockstep/platform/runtime/server_list.h"
 #include "lockstep/wire/native/coordination_messages.h"
 #include "lockstep/wire/native/utf8.h"
 
@@ -141,8 +142,10 @@ class Joining {
     auto resolved = client::Resolve(std::move(options_), client::ProcessEnvironment);
     if (!resolved.ok()) return resolved.status();
     options_ = *std::move(resolved);
+    auto servers = client::ServersAt(options_.address);
+    if (!servers.ok()) return servers.status();
     engine_ = Engine::Start(
-        {.address = *runtime::ParseAddress(options_.address),
+        {.servers = *std::move(servers),
          .who = native::ToUtf8(absl::StrCat("member of job ", options_.job)),
          .machine = {.job = options_.job, .create_size = options_.size, .grace = options_.grace}});
     return absl::OkStatus();
@@ -151,7 +154,7 @@ class Joining {
   Typed<native::OpenSessionReply> Open() const {
     return {.request = {.type = CallType::kOpen,
                         .timeout = left(),
-                        .what = absl::StrCat("the server at ", options_.address)},
+                        .what = runtime::TheServer(options_.address)},
             .read = [](Engine::Answer answer) -> absl::StatusOr<native::OpenSessionReply> {
               if (!answer.ok()) return answer.status();
               return native::Decode<native::OpenSessionReply>(*answer);

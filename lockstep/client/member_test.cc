@@ -114,6 +114,62 @@ TEST(Member, FindsAServerThatComesLater) {
   EXPECT_TRUE(me.ok()) << me.status();
 }
 
+TEST(Member, FollowsTheLeaderToAnotherServer) {
+  FakeServer first;
+  FakeServer second;
+  first.Lead(1);
+  first.LetIn(2);
+  second.LetIn(2);
+  second.StandBy(first.address());
+  const auto me = Join({.address = second.address() + "," + first.address(),
+                        .job = "digits",
+                        .timeout = absl::Seconds(30)});
+  ASSERT_TRUE(me.ok()) << me.status();
+  const auto opened = first.Last<native::OpenSession>();
+  EXPECT_FALSE(opened.resume);
+  Promised<absl::StatusOr<KeyEntry>> value;
+  (*me)->keys().GetAsync("k", {.timeout = absl::Seconds(30)},
+                         [&](auto entry) { value.promise.set_value(std::move(entry)); });
+  first.WaitFor<native::GetKey>();
+
+  second.Lead(2);
+  first.StandBy(second.address());
+  first.Cut();
+  const auto resumed = second.Last<native::OpenSession>();
+  EXPECT_TRUE(resumed.resume);
+  EXPECT_EQ(resumed.session, opened.session);
+  const auto asked = second.WaitFor<native::GetKey>();
+  ASSERT_FALSE(asked.empty());
+  second.Answer(asked.front(), native::GetKeyReply{.entry = {.key = "k", .value = {"v"}}});
+  const auto entry = value.Get();
+  ASSERT_TRUE(entry.ok()) << entry.status();
+  EXPECT_EQ(entry->value, "v");
+
+  // The former leader, which has not noticed.
+  first.Lead(1);
+  second.StandBy("");
+  second.Cut();
+  second.Lead(2);
+  EXPECT_TRUE(second.Last<native::OpenSession>(2).resume);
+  EXPECT_EQ(first.WaitFor<native::OpenSession>().size(), 1u);
+}
+
+TEST(Member, SaysWhichServersItDidNotFind) {
+  FakeServer server;
+  FakeServer other;
+  const std::string address = server.address();
+  server.Kill();
+  other.StandBy(address);
+  const auto me = Join({.address = address + "," + other.address(),
+                        .job = "digits",
+                        .timeout = absl::Milliseconds(500)});
+  EXPECT_TRUE(absl::IsDeadlineExceeded(me.status()));
+  EXPECT_THAT(std::string(me.status().message()),
+              ::testing::AllOf(HasSubstr("the servers at " + address + ", " + other.address() +
+                                         " have not been reached for "),
+                               HasSubstr("Connection refused"), HasSubstr("it stands by")));
+}
+
 TEST(Member, SaysWhichServerItDidNotFind) {
   FakeServer server;
   const std::string address = server.address();

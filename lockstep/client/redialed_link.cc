@@ -32,7 +32,7 @@ void RedialedLink::Send(Waiting call) {
 
 void RedialedLink::Dial() {
   LOCKSTEP_DCHECK(link_ == nullptr && !ready_);
-  link_ = link::ClientLink::Dial(io_, address_, kDialTimeout, who_, {},
+  link_ = link::ClientLink::Dial(io_, servers_, kDialTimeout, who_, {},
                                  {.ready =
                                       [weak = weak_from_this()](const auto&) {
                                         const auto self = weak.lock();

@@ -1,4 +1,5 @@
-// A link of a client that is made when it is first needed, and again after it was lost.
+// A link of a client, to the server or to a worker, that is made when it is first needed, and again
+// after it was lost.
 #pragma once
 
 #include <deque>
@@ -12,7 +13,7 @@
 #include "absl/time/time.h"
 #include "asio/io_context.hpp"
 #include "lockstep/platform/link/client_link.h"
-#include "lockstep/platform/runtime/address.h"
+#include "lockstep/platform/link/servers.h"
 
 namespace lockstep::client {
 
@@ -25,9 +26,9 @@ class RedialedLink : public std::enable_shared_from_this<RedialedLink> {
 
   // `token`: what one life of a process wants to see instead of this process's own token; when
   // another process answers at its address, it is not reached.
-  RedialedLink(asio::io_context& io, runtime::Address address, std::string who,
+  RedialedLink(asio::io_context& io, std::shared_ptr<link::Servers> servers, std::string who,
                std::optional<std::string> token = std::nullopt)
-      : io_(io), address_(std::move(address)), who_(std::move(who)), token_(std::move(token)) {}
+      : io_(io), servers_(std::move(servers)), who_(std::move(who)), token_(std::move(token)) {}
 
   // Calls back once, perhaps at once; never after `End`.
   void Call(link::RequestKind kind, std::string payload, Answered answered);
@@ -44,7 +45,7 @@ class RedialedLink : public std::enable_shared_from_this<RedialedLink> {
   void Send(Waiting call);
 
   asio::io_context& io_;
-  const runtime::Address address_;
+  const std::shared_ptr<link::Servers> servers_;
   const std::string who_;
   const std::optional<std::string> token_;
   std::shared_ptr<link::ClientLink> link_;

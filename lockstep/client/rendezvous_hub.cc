@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "asio/ip/address.hpp"
 #include "lockstep/client/engine.h"
+#include "lockstep/client/member_access.h"
 #include "lockstep/platform/runtime/address.h"
 #include "lockstep/platform/runtime/fault_point.h"
 #include "lockstep/platform/runtime/host.h"
@@ -138,11 +139,10 @@ RendezvousHub::RendezvousHub(Member& member, const RendezvousOptions& options,
           absl::StrCat(member.name(), " of job ", member.job()))) {}
 
 absl::Status RendezvousHub::Begin(Member& member, const RendezvousOptions& options) {
-  const auto coordinator = runtime::ParseAddress(member.coordinator());
-  if (!coordinator.ok()) return coordinator.status();
-  const auto host = transport::LocalHostTowards(*coordinator);
+  const runtime::Address coordinator = client::EngineOf(member)->leader();
+  const auto host = transport::LocalHostTowards(coordinator);
   if (!host.ok()) return host.status();
-  auto key = KeyOfDoor(*coordinator, *host, options.encrypt_data || MustEncrypt());
+  auto key = KeyOfDoor(coordinator, *host, options.encrypt_data || MustEncrypt());
   if (!key.ok()) return key.status();
   absl::Status opened = shell_->Open(
       {.job = member.job(),

@@ -4,6 +4,7 @@
 #include "lockstep/client/job_watch.h"
 #include "lockstep/client/settings.h"
 #include "lockstep/client/typed.h"
+#include "lockstep/platform/runtime/server_list.h"
 #include "lockstep/wire/native/coordination_messages.h"
 #include "lockstep/wire/native/utf8.h"
 
@@ -22,17 +23,18 @@ class Session::Impl {
 absl::StatusOr<std::unique_ptr<Session>> Session::Open(SessionOptions options) {
   auto resolved = client::Resolve(std::move(options), client::ProcessEnvironment);
   if (!resolved.ok()) return resolved.status();
+  auto servers = client::ServersAt(resolved->address);
+  if (!servers.ok()) return servers.status();
   auto impl = std::make_unique<Impl>();
   impl->job = resolved->job;
   impl->engine = Engine::Start(
-      {.address = *runtime::ParseAddress(resolved->address),
+      {.servers = *std::move(servers),
        .who = wire::native::ToUtf8(resolved->who),
        .machine = {.job = resolved->job, .create_size = resolved->size, .grace = resolved->grace}});
-  const auto answer =
-      impl->engine->Call({.type = client::CallType::kOpen,
-                          .timeout = resolved->timeout,
-                          .what = absl::StrCat("the server at ", resolved->address)},
-                         resolved->interrupted);
+  const auto answer = impl->engine->Call({.type = client::CallType::kOpen,
+                                          .timeout = resolved->timeout,
+                                          .what = runtime::TheServer(resolved->address)},
+                                         resolved->interrupted);
   const auto opened = answer.ok() ? wire::native::Decode<wire::native::OpenSessionReply>(*answer)
                                   : absl::StatusOr<wire::native::OpenSessionReply>(answer.status());
   if (!opened.ok()) {

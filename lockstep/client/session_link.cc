@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "lockstep/base/check.h"
 #include "lockstep/platform/link/refusals.h"
+#include "lockstep/platform/runtime/server_list.h"
 #include "lockstep/wire/native/error_reply.h"
 
 namespace lockstep::client {
@@ -145,11 +146,11 @@ Time SessionLink::NextDeadline() const {
 }
 
 std::string SessionLink::Describe(Time now) const {
-  if (open()) return absl::StrCat("connected to the server at ", options_.server);
-  return absl::StrCat("the server at ", options_.server,
-                      opened_once_ ? " has been away for " : " has not been reached for ",
-                      WaitText(now - down_since_),
-                      last_failure_.ok() ? "" : absl::StrCat(" (", last_failure_.message(), ")"));
+  if (open()) return absl::StrCat("connected to ", runtime::OneServer(options_.server));
+  return absl::StrCat(
+      runtime::TheServer(options_.server), runtime::AreServers(options_.server) ? " have" : " has",
+      opened_once_ ? " been away for " : " not been reached for ", WaitText(now - down_since_),
+      last_failure_.ok() ? "" : absl::StrCat(" (", last_failure_.message(), ")"));
 }
 
 }  // namespace lockstep::client

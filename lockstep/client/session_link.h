@@ -30,7 +30,7 @@ std::string WaitText(absl::Duration duration);
 class SessionLink {
  public:
   struct Options {
-    std::string server;    // HOST:PORT, for texts
+    std::string server;    // HOST:PORT, for texts; of several: "h:1, i:2", or their file
     absl::Duration grace;  // from the loss of the server until it is given up
     absl::Duration backoff_first;
     absl::Duration backoff_last;
@@ -82,7 +82,8 @@ class SessionLink {
   // When to ask `RedialDue` and `GraceOver`; infinite: nothing will be due.
   Time NextDeadline() const;
 
-  // "connected to the server at h:1", "the server at h:1 has been away for 5s (broken)".
+  // "connected to the server at h:1", "the server at h:1 has been away for 5s (broken)", "the
+  // servers at h:1, i:2 have been away for 5s (broken)".
   std::string Describe(Time now) const;
 
  private:

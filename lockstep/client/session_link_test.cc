@@ -85,6 +85,19 @@ TEST(SessionLink, TheGraceBeginsWithTheLossOfAServerThatWasReached) {
   EXPECT_EQ(wire::native::ReasonOf(lost), "server_lost");
 }
 
+TEST(SessionLink, NamesEveryServerThatItMayLeadTo) {
+  SessionLink link({.server = "h:1, i:2", .grace = absl::Minutes(1)});
+  link.Start(kStart);
+  EXPECT_EQ(link.Describe(kStart + absl::Seconds(5)),
+            "the servers at h:1, i:2 have not been reached for 5s");
+  link.Ready(1);
+  link.Opened(kStart, "");
+  EXPECT_EQ(link.Describe(kStart), "connected to one of the servers at h:1, i:2");
+  link.Lost(kStart, absl::UnavailableError("broken"));
+  EXPECT_EQ(link.Describe(kStart + absl::Seconds(5)),
+            "the servers at h:1, i:2 have been away for 5s (broken)");
+}
+
 TEST(SessionLink, OnlyAServerThatWasNeverReachedIsHopeless) {
   const absl::Status why = wire::native::WithReason(absl::FailedPreconditionError("x"), "version");
   EXPECT_TRUE(MakeLink().IsHopeless(why));

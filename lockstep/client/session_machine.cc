@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "lockstep/base/check.h"
+#include "lockstep/platform/runtime/server_list.h"
 #include "lockstep/wire/native/codec.h"
 #include "lockstep/wire/native/coordination_messages.h"
 #include "lockstep/wire/native/error_reply.h"
@@ -266,8 +267,9 @@ void SessionMachine::Redial(Time now, const absl::Status& why, Effects& out) {
   calls_.LinkLost();
   if (link_.open()) {
     out.server_news =
-        absl::StrCat("the server at ", options_.server, " is unreachable (", why.message(),
-                     "); calls wait for it, at most ", WaitText(options_.grace));
+        absl::StrCat(runtime::TheServer(options_.server),
+                     runtime::AreServers(options_.server) ? " are" : " is", " unreachable (",
+                     why.message(), "); calls wait for it, at most ", WaitText(options_.grace));
   }
   if (link_.Lost(now, why)) out.dial = true;
 }
@@ -275,7 +277,7 @@ void SessionMachine::Redial(Time now, const absl::Status& why, Effects& out) {
 void SessionMachine::TakeOpened(Time now, absl::StatusOr<std::string> answer, Effects& out) {
   if (answer.ok()) {
     if (link_.opened_once()) {
-      out.server_news = absl::StrCat("the server at ", options_.server, " is back after ",
+      out.server_news = absl::StrCat(runtime::OneServer(options_.server), " is back after ",
                                      WaitText(now - link_.down_since()));
     }
     link_.Opened(now, *answer);
@@ -306,7 +308,7 @@ void SessionMachine::TakeOpened(Time now, absl::StatusOr<std::string> answer, Ef
     return Redial(now, why, out);
   }
   const std::string text =
-      absl::StrCat("the server at ", options_.server,
+      absl::StrCat(runtime::OneServer(options_.server),
                    " does not know this session any more: it was started without its former "
                    "state, or has forgotten who was away for too long; join again (",
                    why.message(), ")");

@@ -42,7 +42,7 @@ class SessionMachine {
  public:
   struct Options {
     std::string job;
-    std::string server;  // HOST:PORT, for texts
+    std::string server;  // as SessionLink::Options
     int32_t create_size = 0;
     uint16_t fan_out_port = 0;  // OpenSession.fan_out_port
     // From the loss of the server until it is given up.

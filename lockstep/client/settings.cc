@@ -21,12 +21,9 @@ absl::Status Wrong(std::string text) {
 // Address and job, which members and tools need alike.
 absl::Status FillPlace(std::string& address, std::string& job, const Environment& environment) {
   if (address.empty()) address = environment("LOCKSTEP_COORDINATOR").value_or("127.0.0.1:7070");
-  const auto join = runtime::ParseJoinString(address);
-  if (!join.ok()) {
-    return Wrong(absl::StrCat("the address of the server (`address`, LOCKSTEP_COORDINATOR): ",
-                              join.status().message()));
-  }
-  if (job.empty()) job = join->job;
+  const auto servers = ServersAt(address);
+  if (!servers.ok()) return servers.status();
+  if (job.empty()) job = (*servers)->job();
   if (job.empty()) job = environment("LOCKSTEP_JOB").value_or("");
   if (job.empty()) return Wrong("no job is named: give `job`, or set LOCKSTEP_JOB");
   return absl::OkStatus();
@@ -51,6 +48,13 @@ std::optional<std::string> ProcessEnvironment(const char* name) {
   const char* value = std::getenv(name);
   if (value == nullptr || *value == '\0') return std::nullopt;
   return value;
+}
+
+absl::StatusOr<std::shared_ptr<link::Servers>> ServersAt(const std::string& address) {
+  auto servers = link::Servers::Read(address);
+  if (servers.ok()) return servers;
+  return Wrong(absl::StrCat("the address of the server (`address`, LOCKSTEP_COORDINATOR): ",
+                            servers.status().message()));
 }
 
 absl::StatusOr<JoinOptions> Resolve(JoinOptions options, const Environment& environment) {

@@ -2,13 +2,14 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "lockstep/client/member.h"
 #include "lockstep/client/session.h"
-#include "lockstep/platform/runtime/address.h"
+#include "lockstep/platform/link/servers.h"
 
 namespace lockstep::client {
 
@@ -20,5 +21,9 @@ std::optional<std::string> ProcessEnvironment(const char* name);
 // that makes no sense, or is missing.
 absl::StatusOr<JoinOptions> Resolve(JoinOptions options, const Environment& environment);
 absl::StatusOr<SessionOptions> Resolve(SessionOptions options, const Environment& environment);
+
+// The servers of an `address` option, which was filled in. INVALID_ARGUMENT (invalid_argument)
+// names the option, as when it was checked: a file of servers may have changed since.
+absl::StatusOr<std::shared_ptr<link::Servers>> ServersAt(const std::string& address);
 
 }  // namespace lockstep::client

@@ -49,6 +49,20 @@ TEST(Settings, WhatIsGivenCounts) {
   EXPECT_EQ(options->size, 2);
 }
 
+TEST(Settings, TakeSeveralServersOfOneJob) {
+  const auto options = Resolve(
+      JoinOptions(), Holding({{"LOCKSTEP_COORDINATOR", "lockstep://a:1/digits,lockstep://b:1"}}));
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->job, "digits");
+  const auto servers = ServersAt(options->address);
+  ASSERT_TRUE(servers.ok()) << servers.status();
+  EXPECT_EQ((*servers)->text(), "a:1, b:1");
+  const auto wrong = Resolve(JoinOptions{.address = "a:1,b", .job = "j"}, Holding({}));
+  EXPECT_EQ(ReasonOf(wrong.status()), "invalid_argument");
+  EXPECT_THAT(std::string(wrong.status().message()),
+              HasSubstr("LOCKSTEP_COORDINATOR): address 'b'"));
+}
+
 TEST(Settings, HaveDefaultsButForTheJob) {
   const auto options = Resolve(JoinOptions{.job = "j"}, Holding({}));
   ASSERT_TRUE(options.ok());

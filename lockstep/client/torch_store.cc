@@ -13,7 +13,7 @@ absl::StatusOr<TorchStore> OpenTorchStore(const std::string& address, const std:
   auto reply = (*client)->Call(wire::native::OpenStore{.job = job, .attempt = attempt}, timeout);
   if (!reply.ok()) return reply.status();
   return TorchStore{.attempt = reply->attempt,
-                    .address = runtime::ReachedAt(reply->store, address)};
+                    .address = runtime::ReachedAt(reply->store, (*client)->server())};
 }
 
 }  // namespace lockstep

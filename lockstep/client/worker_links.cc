@@ -32,7 +32,7 @@ std::shared_ptr<RedialedLink> LinkTo(asio::io_context& io, const dispatch::Worke
     address.fingerprint = card->fingerprint;
     token = absl::BytesToHexString(card->secret.data);
   }
-  return std::make_shared<RedialedLink>(io, std::move(address), "lockstep reader",
+  return std::make_shared<RedialedLink>(io, link::Servers::Of(address), "lockstep reader",
                                         std::move(token));
 }
 

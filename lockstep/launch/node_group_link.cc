@@ -53,10 +53,13 @@ NodeGroupLink::~NodeGroupLink() {
 void NodeGroupLink::Start() { Dial(); }
 
 void NodeGroupLink::Dial() {
-  const auto address = runtime::ParseAddress(address_);
-  if (!address.ok()) return LinkClosed(address.status());
+  if (redial_.servers == nullptr) {
+    auto servers = link::Servers::Read(address_);
+    if (!servers.ok()) return LinkClosed(servers.status());
+    redial_.servers = *std::move(servers);
+  }
   connection_.link =
-      link::ClientLink::Dial(loop_.io(), *address, kDialTimeout, "lockstep run", {},
+      link::ClientLink::Dial(loop_.io(), redial_.servers, kDialTimeout, "lockstep run", {},
                              {.ready =
                                   [this](const auto&) {
                                     connection_.ready = true;

@@ -13,6 +13,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "lockstep/platform/link/client_link.h"
+#include "lockstep/platform/link/servers.h"
 #include "lockstep/platform/runtime/loop.h"
 #include "lockstep/wire/native/node_group_messages.h"
 
@@ -35,7 +36,7 @@ class NodeGroupLink {
     std::function<void(std::string)> say;
   };
 
-  // `self`: who we are and what we want of the run.
+  // `address`: as link::Servers::Read takes it. `self`: who we are and what we want of the run.
   NodeGroupLink(runtime::Loop& loop, std::string address, wire::native::PollNodeGroup self,
                 Callbacks callbacks);
   ~NodeGroupLink();
@@ -63,10 +64,11 @@ class NodeGroupLink {
     bool polling = false;
     bool sending = false;  // the first of the words
   };
-  // When to connect or to ask again.
+  // When to connect or to ask again, and whom.
   struct Redial {
     runtime::Timer timer;
     absl::Duration backoff;
+    std::shared_ptr<link::Servers> servers = nullptr;  // null before the first link
   };
   struct Leaving {
     runtime::Timer timer;

@@ -1,5 +1,6 @@
 #include "lockstep/launch/node_group_link.h"
 
+#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -105,6 +106,23 @@ TEST_F(NodeGroupLinkTest, TellsEachStepOnceAndSaysWhereItIs) {
   EXPECT_EQ(polls[2].attempt, 1);
   EXPECT_EQ(polls[2].attempt_rank, 1);
   EXPECT_EQ(polls[2].attempt_nodes, 2);
+}
+
+TEST_F(NodeGroupLinkTest, GoesOnWithTheServerThatComesToLead) {
+  Script script({kBegin});
+  Script after({kBegin, kCalledOff});
+  std::atomic<bool> second_leads = false;
+  auto first = std::make_unique<TestServer>(
+      [&](const Request& r, Responder to) { script.Take(r, std::move(to)); });
+  TestServer second(link::ServerEvents{
+      .request = [&](const Request& r, Responder to) { after.Take(r, std::move(to)); },
+      .leadership = [&] { return link::Leadership{.leads = second_leads, .epoch = 1}; }});
+  Start(second.address() + "," + first->address());
+  EXPECT_THAT(told_.WaitForCount(1), ElementsAre(kBegin));
+  first.reset();
+  second_leads = true;
+  EXPECT_THAT(told_.WaitForCount(2), ElementsAre(kBegin, kCalledOff));
+  EXPECT_EQ(after.polls.WaitForCount(1).front().seen, 1);
 }
 
 TEST_F(NodeGroupLinkTest, OffersItsPortsAtTheAddressThatTheServerReaches) {

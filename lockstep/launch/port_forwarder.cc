@@ -46,7 +46,9 @@ bool NeedsForwarding(const std::string& service, const std::string& coordinator)
 
 absl::StatusOr<std::unique_ptr<PortForwarder>> PortForwarder::WhereNeeded(
     runtime::Loop& loop, JobAddress& address, std::function<void(std::string)> say) {
-  if (!NeedsForwarding(address.grpc, address.link)) return nullptr;
+  if (!NeedsForwarding(address.grpc, address.server.empty() ? address.link : address.server)) {
+    return nullptr;
+  }
   auto self = std::make_unique<PortForwarder>(loop, address.link, address.job, std::move(say));
   auto local = self->Forward(StockService::kCoordination, /*attempt=*/0);
   if (!local.ok()) return local.status();
@@ -105,10 +107,13 @@ void PortForwarder::Accepted(const OpenTunnel& asked, int fd) {
 }
 
 void PortForwarder::Dial() {
-  const auto address = runtime::ParseAddress(coordinator_);
-  if (!address.ok()) return LinkClosed(address.status());
+  if (servers_ == nullptr) {
+    auto servers = link::Servers::Read(coordinator_);
+    if (!servers.ok()) return LinkClosed(servers.status());
+    servers_ = *std::move(servers);
+  }
   link_ = link::ClientLink::Dial(
-      loop_.io(), *address, kDialTimeout, "lockstep run, for stock clients", link::LinkOptions(),
+      loop_.io(), servers_, kDialTimeout, "lockstep run, for stock clients", link::LinkOptions(),
       {.ready = [this](const wire::native::Welcome&) { LinkReady(); },
        .closed = [this](const absl::Status& why) { LinkClosed(why); },
        .tunnel = [this](link::Message frame) { Take(std::move(frame)); }});

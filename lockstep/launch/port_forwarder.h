@@ -16,6 +16,7 @@
 #include "lockstep/base/time.h"
 #include "lockstep/launch/environment.h"
 #include "lockstep/platform/link/client_link.h"
+#include "lockstep/platform/link/servers.h"
 #include "lockstep/platform/link/tunnel.h"
 #include "lockstep/platform/runtime/acceptor.h"
 #include "lockstep/platform/runtime/loop.h"
@@ -45,7 +46,7 @@ class PortForwarder {
   static absl::StatusOr<std::unique_ptr<PortForwarder>> WhereNeeded(
       runtime::Loop& loop, JobAddress& address, std::function<void(std::string)> say);
 
-  // `coordinator`: HOST:PORT or a join string. `say`: for people.
+  // `coordinator`: as link::Servers::Read takes it. `say`: for people.
   PortForwarder(runtime::Loop& loop, std::string coordinator, std::string job,
                 std::function<void(std::string)> say);
   ~PortForwarder();
@@ -78,6 +79,7 @@ class PortForwarder {
 
   runtime::Loop& loop_;
   const std::string coordinator_;
+  std::shared_ptr<link::Servers> servers_;  // null before the first link
   const std::string job_;
   const std::function<void(std::string)> say_;
   std::map<wire::native::StockService, std::unique_ptr<runtime::Acceptor>> acceptors_;

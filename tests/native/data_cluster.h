@@ -67,7 +67,7 @@ class DataCluster {
   // Returns which one it is.
   size_t AddWorker(data::WorkerOptions options = {}) {
     auto worker = std::make_unique<OneWorker>();
-    options.dispatcher = *runtime::ParseAddress(address_);
+    options.dispatcher = *link::Servers::Read(address_);
     worker->thread.Do([&] {
       auto started = data::Worker::Start(worker->thread.loop(), options,
                                          [](absl::Status why) { ADD_FAILURE() << why; });

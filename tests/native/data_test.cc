@@ -408,9 +408,9 @@ TEST(Data, AWorkerOfAnotherVersionIsRefused) {
   std::promise<absl::Status> told;
   std::unique_ptr<data::Worker> worker;
   thread.Do([&] {
-    auto started = data::Worker::Start(thread.loop(),
-                                       {.dispatcher = *runtime::ParseAddress(cluster.address())},
-                                       [&](absl::Status why) { told.set_value(std::move(why)); });
+    auto started =
+        data::Worker::Start(thread.loop(), {.dispatcher = *link::Servers::Read(cluster.address())},
+                            [&](absl::Status why) { told.set_value(std::move(why)); });
     ASSERT_TRUE(started.ok()) << started.status();
     worker = *std::move(started);
   });

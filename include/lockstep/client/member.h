@@ -40,7 +40,9 @@ namespace lockstep {
 
 // What is empty or absent is taken from the environment variable named, then from the default.
 struct JoinOptions {
-  std::string address;           // HOST:PORT of the server. LOCKSTEP_COORDINATOR, 127.0.0.1:7070
+  // HOST:PORT of the server, or its join string; several, with commas between them or in a file
+  // (file:///PATH), of which one leads. LOCKSTEP_COORDINATOR, 127.0.0.1:7070.
+  std::string address;
   std::string job;               // LOCKSTEP_JOB
   std::string role;              // LOCKSTEP_ROLE; the only one there is
   std::optional<int32_t> index;  // in the role. LOCKSTEP_INDEX; the lowest that nobody has
@@ -135,7 +137,7 @@ class Member {
 
   // Its name; of the options, or of LOCKSTEP_JOB.
   const std::string& job() const;
-  const std::string& coordinator() const;  // HOST:PORT
+  const std::string& coordinator() const;  // JoinOptions::address, filled in
   const std::string& host() const;         // as it joined
   // As the job knows it: also where `JoinOptions` named none.
   const std::string& role() const;

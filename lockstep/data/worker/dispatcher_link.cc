@@ -9,13 +9,9 @@ constexpr absl::Duration kDialTimeout = absl::Seconds(5);
 
 }  // namespace
 
-DispatcherLink::DispatcherLink(runtime::Loop& loop, runtime::Address address, std::string who,
-                               link::LinkOptions options)
-    : loop_(loop),
-      address_(std::move(address)),
-      text_(runtime::ToString(address_)),
-      who_(std::move(who)),
-      options_(options) {}
+DispatcherLink::DispatcherLink(runtime::Loop& loop, std::shared_ptr<link::Servers> servers,
+                               std::string who, link::LinkOptions options)
+    : loop_(loop), servers_(std::move(servers)), who_(std::move(who)), options_(options) {}
 
 DispatcherLink::~DispatcherLink() {
   if (link_ != nullptr) link_->Abandon();
@@ -34,7 +30,7 @@ void DispatcherLink::Call(link::RequestKind kind, std::string payload, Answered 
 void DispatcherLink::Dial() {
   LOCKSTEP_DCHECK(link_ == nullptr && !ready_);
   link_ = link::ClientLink::Dial(
-      loop_.io(), address_, kDialTimeout, who_, options_,
+      loop_.io(), servers_, kDialTimeout, who_, options_,
       {.ready =
            [this](const auto&) {
              ready_ = true;

@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "lockstep/platform/link/client_link.h"
-#include "lockstep/platform/runtime/address.h"
+#include "lockstep/platform/link/servers.h"
 #include "lockstep/platform/runtime/loop.h"
 
 namespace lockstep::data {
@@ -22,7 +22,7 @@ class DispatcherLink {
  public:
   using Answered = link::ClientLink::Answered;
 
-  DispatcherLink(runtime::Loop& loop, runtime::Address address, std::string who,
+  DispatcherLink(runtime::Loop& loop, std::shared_ptr<link::Servers> servers, std::string who,
                  link::LinkOptions options);
   ~DispatcherLink();
   DispatcherLink(const DispatcherLink&) = delete;
@@ -31,7 +31,8 @@ class DispatcherLink {
   // Calls back once: with the answer, with the dispatcher's error, or with UNAVAILABLE.
   void Call(link::RequestKind kind, std::string payload, Answered answered);
   bool connected() const { return ready_; }
-  const std::string& address() const { return text_; }
+  // For people: one address, or several, or the file that names them.
+  const std::string& address() const { return servers_->text(); }
 
  private:
   struct Waiting {
@@ -43,8 +44,7 @@ class DispatcherLink {
   void Closed(const absl::Status& why);
 
   runtime::Loop& loop_;
-  const runtime::Address address_;
-  const std::string text_;
+  const std::shared_ptr<link::Servers> servers_;
   const std::string who_;
   const link::LinkOptions options_;
   std::shared_ptr<link::ClientLink> link_;

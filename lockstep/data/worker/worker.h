@@ -32,7 +32,8 @@ namespace lockstep::data {
 inline constexpr int32_t kWorkerVersion = 1;
 
 struct WorkerOptions {
-  runtime::Address dispatcher = {.host = "127.0.0.1", .port = 7070};
+  std::shared_ptr<link::Servers> dispatcher =
+      link::Servers::Of({.host = "127.0.0.1", .port = 7070});
   // Where consumers call; port 0: the system chooses.
   std::string listen = "127.0.0.1:0";
   // What they are told to call; empty: as it listens.
