@@ -391,7 +391,8 @@ def join(address: str | None = None, *, job: str | None = None, role: str | None
     starts needs only `lockstep.join()`.
 
     Args:
-      address: HOST:PORT of the server, or its join string. LOCKSTEP_COORDINATOR, 127.0.0.1:7070.
+      address: HOST:PORT of the server, or its join string; several, with commas between them or in
+        a file (file:///PATH). LOCKSTEP_COORDINATOR, 127.0.0.1:7070.
       job: its name. LOCKSTEP_JOB.
       role: LOCKSTEP_ROLE; the only one there is.
       index: in the role. LOCKSTEP_INDEX; the lowest free one.

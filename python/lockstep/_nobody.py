@@ -19,8 +19,19 @@ _TRY_MAX = 0.5
 
 
 def why_nobody(address: str) -> str:
-    """Why no connection can be made; empty: something listens, or the address names no place."""
-    host, port = _address.host_and_port(address)
+    """Why no connection can be made to any of the servers; empty: something listens, or an address
+    names no place.
+    """
+    why = ""
+    for server in _address.servers(address):
+        why = _why_not(server)
+        if not why:
+            return ""
+    return why
+
+
+def _why_not(server: str) -> str:
+    host, port = _address.host_and_port(server)
     if not port.isdecimal():
         return ""
     try:

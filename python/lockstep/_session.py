@@ -61,7 +61,8 @@ def session(address: str | None = None, *, job: str | None = None, size: int = 0
     """Opens a session of a job.
 
     Args:
-      address: HOST:PORT of the server, or its join string. LOCKSTEP_COORDINATOR, 127.0.0.1:7070.
+      address: HOST:PORT of the server, or its join string; several, with commas between them or in
+        a file (file:///PATH). LOCKSTEP_COORDINATOR, 127.0.0.1:7070.
       job: its name. LOCKSTEP_JOB.
       size: creates the job with this many members if it does not exist.
       who: for the server's log.

@@ -11,7 +11,7 @@ import time
 import pytest
 
 import lockstep
-from lockstep import data
+from lockstep import _nobody, data
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
@@ -28,6 +28,16 @@ def reads(address):
     # One that is not there is looked for while an element is waited for, not before.
     with data.range(3).read(address, name="digits", timeout=4) as reader:
         next(reader)
+
+
+def test_of_several_servers_one_that_listens_is_enough(nowhere, tmp_path):
+    assert _nobody.why_nobody(f"{nowhere}, {nowhere}")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        there = f"127.0.0.1:{server.getsockname()[1]}"
+        assert not _nobody.why_nobody(f"{nowhere},{there}")
+        file = tmp_path / "servers"
+        file.write_text(f"# both\n{nowhere}\n\nlockstep://{there}/digits\n")
+        assert not _nobody.why_nobody(f"file://{file}")
 
 
 @pytest.mark.parametrize("call", [

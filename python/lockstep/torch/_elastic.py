@@ -348,8 +348,18 @@ class LockstepRendezvousHandler(RendezvousHandler):  # type: ignore[misc]
                 _log.debug("no sign of life could be given: %s", error)
 
 
-def _own_address(server: str) -> str:
-    """The address of this host that reaches the server; others are near the server too."""
+def _own_address(address: str) -> str:
+    """The address of this host that reaches the server, or the first of several that can be looked
+    up; others are near the server too.
+    """
+    for server in _address.servers(address):
+        own = _own_address_towards(server)
+        if own:
+            return own
+    return socket.gethostname()
+
+
+def _own_address_towards(server: str) -> str:
     host, port = _address.host_and_port(server)
     try:
         family, _, _, _, place = socket.getaddrinfo(host, int(port),
@@ -358,4 +368,4 @@ def _own_address(server: str) -> str:
             one.connect(place)  # sends nothing
             return str(one.getsockname()[0])
     except (OSError, ValueError):
-        return socket.gethostname()
+        return ""
