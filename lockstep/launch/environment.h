@@ -17,8 +17,6 @@ struct JobAddress {
   std::string link;   // where the servers speak the link, as link::Servers::Read takes it
   std::string grpc;   // H:P where stock clients find the job
   std::string store;  // H:P of the attempt's TCPStore, for torch.distributed; empty: there is none
-  // H:P of the one of the servers that told all this; empty: `link` names it alone.
-  std::string server = {};
 };
 
 using Environment = std::map<std::string, std::string>;

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +12,7 @@
 #include "lockstep/platform/runtime/address.h"
 #include "lockstep/platform/runtime/dial.h"
 #include "lockstep/platform/runtime/fork_guard.h"
+#include "lockstep/platform/runtime/server_list.h"
 #include "lockstep/wire/native/codec.h"
 
 namespace lockstep::launch {
@@ -40,15 +42,15 @@ bool MayPass(const absl::Status& why) {
 
 bool NeedsForwarding(const std::string& service, const std::string& coordinator) {
   const auto listens = runtime::ParseAddress(service);
-  const auto called = runtime::ParseAddress(coordinator);
-  return listens.ok() && called.ok() && IsLoopback(listens->host) && !IsLoopback(called->host);
+  const auto called = runtime::ReadServerList(coordinator);
+  return listens.ok() && called.ok() && IsLoopback(listens->host) &&
+         std::any_of(called->addresses.begin(), called->addresses.end(),
+                     [](const auto& each) { return !IsLoopback(each.host); });
 }
 
 absl::StatusOr<std::unique_ptr<PortForwarder>> PortForwarder::WhereNeeded(
     runtime::Loop& loop, JobAddress& address, std::function<void(std::string)> say) {
-  if (!NeedsForwarding(address.grpc, address.server.empty() ? address.link : address.server)) {
-    return nullptr;
-  }
+  if (!NeedsForwarding(address.grpc, address.link)) return nullptr;
   auto self = std::make_unique<PortForwarder>(loop, address.link, address.job, std::move(say));
   auto local = self->Forward(StockService::kCoordination, /*attempt=*/0);
   if (!local.ok()) return local.status();

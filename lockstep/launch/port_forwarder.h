@@ -25,7 +25,8 @@
 namespace lockstep::launch {
 
 // Whether stock clients on this host need it: the service listens at a loopback address of the
-// server's host, which is called by another one. Pure.
+// server's host, which is called by another one. Of several servers, the one that comes to lead may
+// be on another host. `coordinator`: as link::Servers::Read takes it.
 bool NeedsForwarding(const std::string& service, const std::string& coordinator);
 
 // Carries the connections of this host's stock clients in tunnels over one link to the server, with

@@ -116,6 +116,8 @@ TEST(NeedsForwarding, OnlyForWhatAnotherHostKeepsToItself) {
   EXPECT_FALSE(NeedsForwarding("127.0.0.1:4000", "localhost:7070"));
   EXPECT_FALSE(NeedsForwarding("10.0.0.1:4000", "10.0.0.1:7070"));
   EXPECT_FALSE(NeedsForwarding("", "10.0.0.1:7070"));
+  EXPECT_TRUE(NeedsForwarding("127.0.0.1:4000", "127.0.0.1:7070,10.0.0.1:7070"));
+  EXPECT_FALSE(NeedsForwarding("127.0.0.1:4000", "127.0.0.1:7070,127.0.0.1:7071"));
 }
 
 TEST_F(PortForwarderTest, CarriesConnectionsAndSaysWhatFor) {
@@ -156,6 +158,20 @@ TEST_F(PortForwarderTest, ConnectionsBreakWithTheLinkAndNewOnesWaitForTheServer)
   EXPECT_THAT(said_.WaitForCount(1)[0], testing::HasSubstr("1 connections of stock clients broke"));
   server = std::make_unique<EchoServer>(at);
   ExpectEcho(after);
+}
+
+TEST_F(PortForwarderTest, NewConnectionsGoToTheServerThatComesToLead) {
+  EchoServer second("127.0.0.1:0");
+  auto first = std::make_unique<EchoServer>("127.0.0.1:0");
+  const std::string address =
+      Forward(first->address() + "," + second.address(), StockService::kCoordination, 0);
+  tcp::socket before = Call(address);
+  ExpectEcho(before);
+  first->Kill();
+  EXPECT_EQ(ReadError(before), asio::error::connection_reset);
+  tcp::socket after = Call(address);
+  ExpectEcho(after);
+  EXPECT_EQ(second.asked().Now().size(), 1u);
 }
 
 TEST_F(PortForwarderTest, ANewAttemptHasAnotherAddress) {
