@@ -108,7 +108,10 @@ bool Pulse::Tick(Time now) {
     if (ping.to == hosts::kServer) {
       ping.clock_us = static_cast<uint64_t>(absl::ToUnixMicros(absl::Now()));
     }
-    if (way != ways_.end()) Send(ping, way->second.key, way->second.at);
+    if (way == ways_.end()) continue;
+    const auto& [at, key, proven] = way->second;
+    Send(ping, key, at);
+    if (proven && *proven != key) Send(ping, *proven, at);
   }
   // A server that is away answers when it is back.
   if (!round.ask || asking_.under_way) return false;
@@ -133,7 +136,10 @@ void Pulse::Take(Time now, const std::string& datagram, const Endpoint& from) {
   if (secret == nullptr || !contact_) return;
   const auto packet = hosts::Unseal(*secret, datagram);
   if (!packet) return;
-  if (const auto* ack = std::get_if<hosts::Ack>(&*packet)) return contact_->Handle(now, *ack);
+  if (const auto* ack = std::get_if<hosts::Ack>(&*packet)) {
+    if (const auto way = ways_.find(ack->from); way != ways_.end()) way->second.proven = *key;
+    return contact_->Handle(now, *ack);
+  }
   const std::optional<hosts::Ack> ack = contact_->Handle(now, std::get<hosts::Ping>(*packet));
   // By the secret that the other has.
   if (ack) Send(*ack, *key, from);
@@ -199,10 +205,21 @@ void Pulse::Complain(std::string why) {
       "the server does not watch this host, so it will detect a loss of it more slowly: ", why));
 }
 
+// The oldest, unless a peer knows us by it.
+void Pulse::ForgetSecrets() {
+  const auto in_use = [this](uint32_t key) {
+    return std::any_of(ways_.begin(), ways_.end(),
+                       [key](const auto& way) { return way.second.proven == key; });
+  };
+  for (size_t at = secrets_.size(); at-- > kKeysKept;) {
+    if (!in_use(secrets_[at].key)) secrets_.erase(secrets_.begin() + static_cast<ptrdiff_t>(at));
+  }
+}
+
 void Pulse::TakeTable(const JoinHostsReply& reply, const Endpoint& server) {
   if (Find(reply.key) == nullptr) {
     secrets_.push_front({.key = reply.key, .bytes = reply.secret.data});
-    if (secrets_.size() > kKeysKept) secrets_.pop_back();
+    ForgetSecrets();
   }
   if (!contact_) {
     contact_.emplace(self_,
@@ -222,7 +239,8 @@ void Pulse::TakeTable(const JoinHostsReply& reply, const Endpoint& server) {
     if (at->address().is_loopback() && !server.address().is_loopback()) {
       at->address(server.address());
     }
-    ways_[HostId(peer.host)] = {.at = *at, .key = reply.key};
+    Way& way = ways_[HostId(peer.host)];
+    way = {.at = *at, .key = reply.key, .proven = way.proven};
   }
   contact_->SetTable(std::move(table));
 }

@@ -34,7 +34,8 @@ struct PulseOptions {
 // of peers in the agent's session.
 //
 // Threads: made and destroyed on one thread; what it calls, it calls on threads of its own and of
-// the library. Bounds: HostContact's, kKeysKept secrets, and as many addresses as tables name.
+// the library. Bounds: HostContact's, as many addresses as tables name, and a secret for
+// each beside kKeysKept.
 class Pulse {
  public:
   struct Events {
@@ -59,9 +60,13 @@ class Pulse {
   struct Way {
     Endpoint at;
     uint32_t key = 0;
+    // It has answered by this one. While that is another one, it may not have the newer one yet:
+    // servers may come and go faster than hosts ask them for tables.
+    std::optional<uint32_t> proven = std::nullopt;
   };
 
-  // Secrets of lives of the server: peers that have not found it again use an older one.
+  // Secrets of lives of the server, and those that peers have answered by: peers that have not
+  // found it again use an older one.
   static constexpr size_t kKeysKept = 4;
   static constexpr int kDatagramsATurn = 64;
   // While the server has no answer but an error.
@@ -83,6 +88,7 @@ class Pulse {
   void Answered(absl::StatusOr<std::string> answer);
   // On a thread of its own: a name is looked up, which may take long.
   void FindServer(const wire::native::JoinHostsReply& reply);
+  void ForgetSecrets() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TakeTable(const wire::native::JoinHostsReply& reply, const Endpoint& server)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool HearsServer(Time now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
