@@ -86,6 +86,11 @@ simulate_agents() {
     --gtest_filter=*AnsweredOnce*
 }
 
+simulate_etcd() {
+  LOCKSTEP_ETCD_SIMULATION_SEEDS=$((5 * SEEDS)) "$setup_root/build/release/tests/etcd_simulation_test" \
+    --gtest_filter=*NothingAcknowledged*
+}
+
 simulate_a_million() { "$setup_root/build/bin/lockstep_sim" --large; }
 
 look_for_a_minute() {
@@ -187,6 +192,7 @@ soak "lost and stopped stock processes, $REPEATS times" lose_members
 soak "stock processes stopped, cut off, and idle for 160 s" wait_half_a_minute
 soak "stock JAX ${SETUP_JAX_VERSIONS[*]}" try_other_jax
 soak "a job on two hosts, its server killed 100 times" outlive_servers
+soak "servers with a state in etcd, $((5 * SEEDS)) seeds: nothing is lost, no read is stale" simulate_etcd
 soak "agents of stock clients, $((20 * SEEDS)) seeds: each call is answered once" simulate_agents
 soak "one job of 1,000,000 members" simulate_a_million
 soak "hosts, $((10 * SEEDS)) seeds: who is called stopped has stopped" simulate_hosts

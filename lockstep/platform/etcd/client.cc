@@ -31,9 +31,29 @@ constexpr int kPingTimeoutMs = 2000;
 // Of one try with one member, where others may be tried: no longer than this part of the time.
 constexpr int kTriesInTime = 2;
 
+// What etcd's codes mean to us, where it uses one for several things.
+absl::StatusCode CodeOf(const grpc::Status& status) {
+  const auto says = [&](const char* text) {
+    return status.error_message().find(text) != std::string::npos;
+  };
+  switch (status.error_code()) {
+    case grpc::StatusCode::RESOURCE_EXHAUSTED:  // else: no space, or too long an answer
+      return says("too many requests") ? absl::StatusCode::kUnavailable
+                                       : absl::StatusCode::kResourceExhausted;
+    case grpc::StatusCode::FAILED_PRECONDITION:  // which is for "another server leads"
+      return absl::StatusCode::kInvalidArgument;
+    case grpc::StatusCode::INVALID_ARGUMENT:
+      return says("revision of auth store is old") || says("user name is empty")
+                 ? absl::StatusCode::kUnauthenticated
+                 : absl::StatusCode::kInvalidArgument;
+    default:
+      return static_cast<absl::StatusCode>(status.error_code());
+  }
+}
+
 absl::Status FromGrpc(const std::string& endpoint, const grpc::Status& status) {
   if (status.ok()) return absl::OkStatus();
-  return absl::Status(static_cast<absl::StatusCode>(status.error_code()),
+  return absl::Status(CodeOf(status),
                       absl::StrCat("etcd at ", endpoint, ": ", status.error_message()));
 }
 

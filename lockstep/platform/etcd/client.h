@@ -58,7 +58,7 @@ class Client {
   absl::Status Compact(Revision revision, absl::Duration timeout);
 
   // A lease that ends unless it is renewed within `ttl`, in whole seconds; returns what etcd
-  // grants. `id` is not 0. FAILED_PRECONDITION: there is one already.
+  // grants. `id` is not 0. INVALID_ARGUMENT: there is one already.
   absl::StatusOr<absl::Duration> GrantLease(int64_t id, absl::Duration ttl, absl::Duration timeout);
   // NOT_FOUND: it has ended.
   absl::Status RenewLease(int64_t id, absl::Duration timeout);

@@ -17,29 +17,29 @@ constexpr int kRenewalsInTime = 3;
 std::optional<Election::Request> Election::Next(Time now) {
   if (asked_ != Asked::kNothing || role_ == Role::kOver) return std::nullopt;
   if (resigns_) {
-    if (!granted_) {
+    if (!lease_.granted) {
       End(absl::CancelledError("this server has resigned"));
       return std::nullopt;
     }
     asked_ = Asked::kRevocation;
-    return Revoke{.lease = lease_};
+    return Revoke{.lease = lease_.id};
   }
-  if (role_ == Role::kLeader && now >= holds_until_ - options_.margin) {
+  if (role_ == Role::kLeader && now >= lease_.holds_until - options_.margin) {
     End(absl::FailedPreconditionError(
         absl::StrCat("this server does not lead any more: it could not renew its lease of ",
-                     absl::FormatDuration(ttl_), " in etcd in time")));
+                     absl::FormatDuration(lease_.ttl), " in etcd in time")));
     return std::nullopt;
   }
   if (!has_lease(now)) {
-    if (now < renew_at_) return std::nullopt;
-    granted_ = false;
-    lease_ = lease_ == 0 ? options_.first_lease : lease_ + 1;
+    if (now < lease_.renew_at) return std::nullopt;
+    lease_.granted = false;
+    lease_.id = lease_.id == 0 ? options_.first_lease : lease_.id + 1;
     asked_ = Asked::kGrant;
-    return Grant{.lease = lease_, .ttl = options_.ttl};
+    return Grant{.lease = lease_.id, .ttl = options_.ttl};
   }
-  if (now >= renew_at_) {
+  if (now >= lease_.renew_at) {
     asked_ = Asked::kRenewal;
-    return Renew{.lease = lease_};
+    return Renew{.lease = lease_.id};
   }
   if (role_ == Role::kFollower && now >= look_at_) {
     asked_ = Asked::kClaim;
@@ -52,9 +52,10 @@ std::optional<Election::Request> Election::Next(Time now) {
 Transaction Election::Claim() const {
   const std::string key = options_.layout.leader();
   Compare compare = {.what = Compare::What::kCreated, .key = key, .revision = 0};
-  if (seizes_) compare = {.what = Compare::What::kModified, .key = key, .revision = *seizes_};
+  if (seizure_.of)
+    compare = {.what = Compare::What::kModified, .key = key, .revision = *seizure_.of};
   return {.compare = {std::move(compare)},
-          .then = {Put{.key = key, .value = options_.identity, .lease = lease_}},
+          .then = {Put{.key = key, .value = options_.identity, .lease = lease_.id}},
           .otherwise = {Range{.key = key}}};
 }
 
@@ -63,30 +64,32 @@ void Election::Take(Time asked, Time now, const Answer& answer) {
   const Asked what = std::exchange(asked_, Asked::kNothing);
   switch (what) {
     case Asked::kGrant:
-      granted_ = answer.status.ok();
-      ttl_ = answer.ttl;
-      holds_until_ = asked + ttl_;
-      renew_at_ = granted_ ? asked + ttl_ / kRenewalsInTime : now + options_.pause;
+      lease_.granted = answer.status.ok();
+      lease_.ttl = answer.ttl;
+      lease_.holds_until = asked + lease_.ttl;
+      lease_.renew_at =
+          lease_.granted ? asked + lease_.ttl / kRenewalsInTime : now + options_.pause;
       look_at_ = now;
       return;
     case Asked::kRenewal:
       if (answer.status.ok()) {
-        holds_until_ = asked + ttl_;
-        renew_at_ = asked + ttl_ / kRenewalsInTime;
+        lease_.holds_until = asked + lease_.ttl;
+        lease_.renew_at = asked + lease_.ttl / kRenewalsInTime;
       } else if (absl::IsNotFound(answer.status)) {
-        holds_until_ = asked;
-        renew_at_ = now;
+        lease_.holds_until = asked;
+        lease_.renew_at = now;
         if (role_ == Role::kLeader) {
           End(absl::FailedPreconditionError(
               "this server does not lead any more: etcd has ended its lease"));
         }
       } else {
-        renew_at_ = now + options_.pause;
+        lease_.renew_at = now + options_.pause;
       }
       return;
     case Asked::kClaim:
       return TookClaim(now, answer);
     case Asked::kRevocation:
+      lease_.granted = !answer.status.ok();
       return End(absl::CancelledError("this server has resigned"));
     case Asked::kNothing:
       return;
@@ -99,41 +102,47 @@ void Election::TookClaim(Time now, const Answer& answer) {
     return;
   }
   if (answer.result.succeeded) {
-    leader_ = KeyValue{.key = options_.layout.leader(),
+    Know(now, KeyValue{.key = options_.layout.leader(),
                        .value = options_.identity,
                        .modified = answer.result.revision,
-                       .lease = lease_};
+                       .lease = lease_.id});
   } else if (answer.result.results.empty() || answer.result.results[0].found.empty()) {
     // It went while it was being seized.
     leader_.reset();
-    seizes_.reset();
+    seizure_.of.reset();
     look_at_ = now;
     return;
   } else {
-    leader_ = answer.result.results[0].found[0];
+    Know(now, answer.result.results[0].found[0]);
   }
-  if (seizes_ && leader_->modified != *seizes_) seizes_.reset();
+  if (seizure_.of && leader_->modified != *seizure_.of) seizure_.of.reset();
   look_at_ = now + options_.look_interval;
   // A claim whose answer was lost is recognised by its lease, which no other one has had.
-  if (leader_->lease != lease_ || leader_->value != options_.identity) return;
+  if (leader_->lease != lease_.id || leader_->value != options_.identity) return;
   epoch_ = leader_->modified;
   role_ = Role::kLeader;
+}
+
+void Election::Know(Time now, std::optional<KeyValue> leader) {
+  if (!leader_ || leader_->modified != leader->modified) leader_since_ = now;
+  leader_ = std::move(leader);
 }
 
 Time Election::NextDeadline() const {
   if (role_ == Role::kOver || asked_ != Asked::kNothing) return Time::Infinite();
   if (resigns_) return Time();
-  if (role_ == Role::kLeader) return std::min(renew_at_, holds_until_ - options_.margin);
-  return granted_ ? std::min(renew_at_, look_at_) : renew_at_;
+  if (role_ == Role::kLeader)
+    return std::min(lease_.renew_at, lease_.holds_until - options_.margin);
+  return lease_.granted ? std::min(lease_.renew_at, look_at_) : lease_.renew_at;
 }
 
 absl::Duration Election::Patience(Time now) const {
   const absl::Duration usual = options_.ttl / kRenewalsInTime;
   if (role_ != Role::kLeader) return usual;
-  return std::clamp(holds_until_ - options_.margin - now, options_.pause, usual);
+  return std::clamp(lease_.holds_until - options_.margin - now, options_.pause, usual);
 }
 
-void Election::Changed(const KeyValue& leader) {
+void Election::Changed(Time now, const KeyValue& leader) {
   if (role_ == Role::kLeader && leader.modified > epoch_) {
     End(absl::FailedPreconditionError(
         absl::StrCat("this server does not lead any more: ",
@@ -141,23 +150,21 @@ void Election::Changed(const KeyValue& leader) {
                      " since revision ", leader.modified, ", this one led since ", epoch_)));
   }
   if (role_ != Role::kFollower || (leader_ && leader.modified <= leader_->modified)) return;
-  if (leader.created != 0) {
-    leader_ = leader;
-    return;
-  }
+  if (leader.created != 0) return Know(now, leader);
   leader_.reset();
-  seizes_.reset();
+  seizure_.of.reset();
   look_at_ = Time();
 }
 
 void Election::Died(Time now, Revision leader) {
-  if (role_ != Role::kFollower || !leader_ || leader_->modified != leader || seizes_) return;
-  if (now < seize_at_) return;
-  seizes_ = leader;
+  if (role_ != Role::kFollower || !leader_ || leader_->modified != leader || seizure_.of) return;
+  if (now < seizure_.next_at || now - leader_since_ < options_.young) return;
+  seizure_.of = leader;
   look_at_ = now;
-  const absl::Duration pause = options_.seizure_pause * (int64_t{1} << std::min(seizures_, 10));
-  ++seizures_;
-  seize_at_ = now + std::min(pause, options_.seizure_pause_max);
+  const absl::Duration pause =
+      options_.seizure_pause * (int64_t{1} << std::min(seizure_.count, 10));
+  ++seizure_.count;
+  seizure_.next_at = now + std::min(pause, options_.seizure_pause_max);
 }
 
 void Election::Resign() { resigns_ = true; }

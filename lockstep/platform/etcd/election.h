@@ -44,6 +44,8 @@ class Election {
     // longer than the last.
     absl::Duration seizure_pause = absl::Seconds(2);
     absl::Duration seizure_pause_max = absl::Minutes(2);
+    // Nobody is believed to be dead so soon after coming to lead.
+    absl::Duration young = absl::Milliseconds(200);
   };
 
   struct Grant {
@@ -76,9 +78,10 @@ class Election {
   absl::Duration Patience(Time now) const;
 
   // The leader's key was changed to this; `created` 0: it was deleted.
-  void Changed(const KeyValue& leader);
+  void Changed(Time now, const KeyValue& leader);
   // The server that has led since this revision is known to be dead: its key may be taken before
-  // its lease ends. Ignored if another one leads.
+  // its lease ends. Ignored if another one leads, or if this one has only begun to: it may be
+  // about to listen.
   void Died(Time now, Revision leader);
   // This server is not to lead, or not any more: the next request ends its lease.
   void Resign();
@@ -90,7 +93,9 @@ class Election {
   // Who leads, as far as this server knows: absent, nobody.
   const std::optional<KeyValue>& leader() const { return leader_; }
   // Until when the lease holds, as far as this server knows.
-  Time holds_until() const { return holds_until_; }
+  Time holds_until() const { return lease_.holds_until; }
+  // The lease that this server has, or had last; 0: none.
+  int64_t lease() const { return lease_.granted ? lease_.id : 0; }
   // OK until the role is `Over`.
   const absl::Status& why() const { return why_; }
 
@@ -99,8 +104,9 @@ class Election {
 
   Transaction Claim() const;
   void TookClaim(Time now, const Answer& answer);
+  void Know(Time now, std::optional<KeyValue> leader);
   void End(absl::Status why);
-  bool has_lease(Time now) const { return granted_ && now < holds_until_; }
+  bool has_lease(Time now) const { return lease_.granted && now < lease_.holds_until; }
 
   const Options options_;
   Role role_ = Role::kFollower;
@@ -108,18 +114,23 @@ class Election {
   bool resigns_ = false;
   absl::Status why_;
 
-  int64_t lease_ = 0;  // the last one that was drawn
-  bool granted_ = false;
-  absl::Duration ttl_;
-  Time holds_until_;
-  Time renew_at_;
+  struct {
+    int64_t id = 0;  // the last one that was drawn
+    bool granted = false;
+    absl::Duration ttl;
+    Time holds_until;
+    Time renew_at;
+  } lease_;
 
   Revision epoch_ = 0;
   std::optional<KeyValue> leader_;
+  Time leader_since_;  // that this server knows of it
   Time look_at_;
-  std::optional<Revision> seizes_;  // the revision of who is dead
-  Time seize_at_;
-  int seizures_ = 0;
+  struct {
+    std::optional<Revision> of;  // who is dead
+    Time next_at;
+    int count = 0;
+  } seizure_;
 };
 
 }  // namespace lockstep::etcd

@@ -201,8 +201,10 @@ absl::Status EtcdJournal::Campaign() {
                                   why.empty() ? Say("etcd answers again")
                                               : Warn(absl::StrCat("etcd is in trouble: ", why));
                                 }});
-  probe_ = std::make_unique<LeaderProbe>([this](Revision leader) {
-    Say("the leader's process has gone; its host refuses connections to it");
+  probe_ = std::make_unique<LeaderProbe>([this, said = Revision{0}](Revision leader) mutable {
+    if (std::exchange(said, leader) != leader) {
+      Say("the leader's process has gone; its host refuses connections to it");
+    }
     leadership_->Died(leader);
   });
   return absl::OkStatus();
@@ -241,11 +243,10 @@ absl::StatusOr<journal::Replayed> EtcdJournal::Replay(
   const auto ask = [this](const Transaction& transaction) { return Ask(transaction); };
   absl::Status status = reader.Read(ask, apply);
   if (status.ok()) status = StandBy(reader, apply);
-  probe_.reset();
-  // Nobody else has written since this server leads.
+  probe_->Watch("", 0);
+  // Nobody else writes since this server leads.
   if (status.ok()) status = reader.Follow(ask, apply);
-  if (status.ok()) status = reader.Refresh(ask);
-  if (!status.ok()) return status;
+  if (!status.ok()) return Anew(status);
   log_ = std::make_unique<FencedLog>(layout_, leadership_->view().epoch, reader.log());
   queue_.Found(reader.log().row_bytes, reader.log().snapshot_bytes);
   Say(absl::StrCat("this server leads, with epoch ", log_->epoch()));
@@ -254,7 +255,15 @@ absl::StatusOr<journal::Replayed> EtcdJournal::Replay(
 
 absl::Status EtcdJournal::ReadAgain(absl::FunctionRef<absl::Status(std::string_view entry)> apply) {
   StateReader reader(layout_);
-  return reader.Read([this](const Transaction& transaction) { return Ask(transaction); }, apply);
+  return Anew(
+      reader.Read([this](const Transaction& transaction) { return Ask(transaction); }, apply));
+}
+
+// What another try may mend: etcd has forgotten what was being read, or another server leads.
+absl::Status EtcdJournal::Anew(const absl::Status& status) const {
+  if (absl::IsOutOfRange(status)) return absl::AbortedError(status.message());
+  const absl::Status why = leadership_->Check();
+  return why.ok() ? status : absl::AbortedError(why.message());
 }
 
 absl::Status EtcdJournal::Start(Durable durable, Failed failed) {
@@ -281,6 +290,7 @@ absl::Status EtcdJournal::Close() {
     queue_.Close();
     writer_->Join();
   }
+  probe_.reset();
   if (leadership_ != nullptr) {
     leadership_->Resign(kResignTimeout);
     leadership_.reset();

@@ -70,7 +70,8 @@ class EtcdJournal : public journal::Journal {
   std::string leader() const;
 
   // Stands by, and gives what the leader writes to `apply` as it comes, until this server leads and
-  // has read it all. ABORTED: it has fallen behind, and has to be opened anew.
+  // has read it all. ABORTED, as from `ReadAgain`: it has fallen behind, or leads no more, and has
+  // to be opened anew.
   absl::StatusOr<journal::Replayed> Replay(
       absl::FunctionRef<absl::Status(std::string_view entry)> apply) override;
   absl::Status ReadAgain(absl::FunctionRef<absl::Status(std::string_view entry)> apply) override;
@@ -97,6 +98,7 @@ class EtcdJournal : public journal::Journal {
   absl::Status StandBy(StateReader& reader,
                        absl::FunctionRef<absl::Status(std::string_view entry)> apply);
   absl::StatusOr<TransactionResult> Ask(const Transaction& transaction);
+  absl::Status Anew(const absl::Status& status) const;
   void Say(std::string text) const;
   void Warn(std::string text) const;
 

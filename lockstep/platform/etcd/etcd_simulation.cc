@@ -37,16 +37,16 @@ struct Call {
 };
 
 // One life of a server. It appends one row at a time, of what has been asked meanwhile.
-class Server {
+class SimulatedServer {
  public:
-  Server(World& world, int index, int64_t life);
+  SimulatedServer(World& world, int index, int64_t life);
 
   void Step();
-  void Ask(Call call) { waiting_.push_back(std::move(call)); }
+  void Ask(Call call) { calls_.waiting.push_back(std::move(call)); }
   bool leads() const { return log_ != nullptr; }
   bool over() const { return over_; }
   Revision epoch() const { return election_.epoch(); }
-  void Saw(const KeyValue& leader) { election_.Changed(leader); }
+  void Saw(Time now, const KeyValue& leader) { election_.Changed(now, leader); }
   void KnowsDead(Time now, Revision leader) { election_.Died(now, leader); }
   std::optional<Revision> LeaderSeen() const {
     if (!election_.leader()) return std::nullopt;
@@ -57,6 +57,8 @@ class Server {
  private:
   void AskElection();
   void TakeElection(Time asked, const Election::Answer& answer);
+  // False: it has to begin anew.
+  bool Follow();
   void Lead();
   void Write();
   void Send();
@@ -66,17 +68,22 @@ class Server {
 
   World& world_;
   const int index_;
-  const int64_t life_;
   Election election_;
   bool over_ = false;
-  std::unique_ptr<FencedLog> log_;  // while it leads
-  std::vector<uint64_t> numbers_;   // its state: all that is in the log, and what is being appended
-  std::vector<Call> waiting_;
-  std::vector<Call> taken_;  // that depend on what is pending
-  std::string rest_;         // of their row, that has to be written yet
-  bool in_flight_ = false;
-  bool snapshot_begun_ = false;
-  uint64_t snapshot_at_ = 8;
+  std::unique_ptr<FencedLog> log_;       // while it leads
+  std::unique_ptr<StateReader> reader_;  // follows the log until it leads
+  Time follow_at_;
+  std::vector<uint64_t> numbers_;  // its state: all that is in the log, and what is being appended
+  struct {
+    std::vector<Call> waiting;
+    std::vector<Call> taken;  // that depend on what is pending
+    std::string rest;         // of their row, that has to be written yet
+    bool in_flight = false;
+  } calls_;
+  struct {
+    bool begun = false;
+    uint64_t at = 8;
+  } snapshot_;
 };
 
 class World {
@@ -86,19 +93,19 @@ class World {
 
   EtcdRun Run();
 
-  Time now() const { return now_; }
+  Time now() const { return clock_.now; }
   uint64_t Draw(uint64_t below) { return random_() % below; }
   bool Chance(int percent) { return Draw(100) < static_cast<uint64_t>(percent); }
   void At(absl::Duration after, std::function<void()> what) {
-    events_.emplace(std::make_pair(now_ + after, ++event_), std::move(what));
+    clock_.events.emplace(std::make_pair(clock_.now + after, ++clock_.last), std::move(what));
   }
   absl::Duration Delay() {
-    if (Chance(quiet_ ? 0 : 3)) return absl::Milliseconds(Draw(4000));
+    if (Chance(faults_.quiet ? 0 : 3)) return absl::Milliseconds(Draw(4000));
     return absl::Microseconds(200 + Draw(3000));
   }
   void Say(const std::string& text) {
     if (traces_)
-      absl::StrAppend(&run_.trace, absl::ToDoubleSeconds(now_ - Time()), " ", text, "\n");
+      absl::StrAppend(&run_.trace, absl::ToDoubleSeconds(clock_.now - Time()), " ", text, "\n");
   }
   void Violate(const std::string& text) {
     Say("VIOLATION " + text);
@@ -111,12 +118,13 @@ class World {
   void Acknowledge(const Call& call, const std::vector<uint64_t>& numbers, size_t count);
   void TookOver(int server, Revision epoch);
 
+  bool CutOff(int server) const { return faults_.cut_until[server] > clock_.now; }
+
   EtcdModel etcd;
   const EtcdMutation mutation;
   EtcdRun& run() { return run_; }
 
  private:
-  bool CutOff(int server) const { return cut_until_[server] > now_; }
   void Start(int server);
   void Faults();
   void Clients();
@@ -126,33 +134,40 @@ class World {
   std::mt19937_64 random_;
   const bool traces_;
   EtcdRun run_;
-  Time now_;
-  bool quiet_ = false;
-  uint64_t event_ = 0;
-  std::map<std::pair<Time, uint64_t>, std::function<void()>> events_;
-  std::shared_ptr<Server> servers_[kServers];
+  struct {
+    Time now;
+    uint64_t last = 0;
+    std::map<std::pair<Time, uint64_t>, std::function<void()>> events;
+  } clock_;
+  std::shared_ptr<SimulatedServer> servers_[kServers];
   int64_t lives_ = 0;
-  Time cut_until_[kServers];
-  Time etcd_away_until_;
+  struct {
+    bool quiet = false;  // there are none any more
+    Time cut_until[kServers];
+    Time etcd_away_until;
+  } faults_;
   Revision watched_ = 1;
-  uint64_t next_number_ = 1;
-  std::set<uint64_t> acknowledged_;
-  Revision last_epoch_ = 0;
-  std::map<Revision, const Server*> epochs_;  // who led with each
-  bool disturbed_ = false;  // since the last take-over: something that is a reason for another
+  struct {
+    uint64_t next = 1;
+    std::set<uint64_t> acknowledged;
+  } numbers_;
+  struct {
+    Revision last_epoch = 0;
+    std::map<Revision, const SimulatedServer*> epochs;  // who led with each
+    bool disturbed = false;  // since the last take-over: something that is a reason for another
+  } leaders_;
 };
 
-Server::Server(World& world, int index, int64_t life)
+SimulatedServer::SimulatedServer(World& world, int index, int64_t life)
     : world_(world),
       index_(index),
-      life_(life),
       election_({.layout = kLayout,
                  .identity = absl::StrCat("s", index, "/", life),
                  .first_lease = life * 1000 + 1,
                  .ttl = kTtl,
                  .seizure_pause = absl::Seconds(2)}) {}
 
-void Server::Step() {
+void SimulatedServer::Step() {
   if (stopped || over_) return;
   AskElection();
   if (election_.role() == Election::Role::kOver) {
@@ -160,10 +175,14 @@ void Server::Step() {
     world_.Say(absl::StrCat("s", index_, " over: ", std::string(election_.why().message())));
     return;
   }
-  if (leads()) Write();
+  if (leads()) return Write();
+  if (world_.now() < follow_at_ || world_.CutOff(index_)) return;
+  // Some are slow.
+  follow_at_ = world_.now() + absl::Milliseconds(50 + world_.Draw(world_.Chance(5) ? 5000 : 100));
+  Follow();
 }
 
-void Server::AskElection() {
+void SimulatedServer::AskElection() {
   std::optional<Election::Request> request = election_.Next(world_.now());
   if (!request) return;
   const Time asked = world_.now();
@@ -190,88 +209,100 @@ void Server::AskElection() {
   });
 }
 
-void Server::TakeElection(Time asked, const Election::Answer& answer) {
+void SimulatedServer::TakeElection(Time asked, const Election::Answer& answer) {
   const bool led = election_.role() == Election::Role::kLeader;
   election_.Take(asked, world_.now(), answer);
   if (!led && election_.role() == Election::Role::kLeader) Lead();
 }
 
-// Reads in several questions, between which the world goes on: nobody else may append meanwhile.
-void Server::Lead() {
-  world_.TookOver(index_, election_.epoch());
-  StateReader reader(kLayout);
-  numbers_.clear();
-  const absl::Status status = reader.Read(
-      [this](const Transaction& transaction) { return world_.etcd.Commit(transaction); },
-      [this](std::string_view entry) {
-        for (absl::string_view each : absl::StrSplit(absl::string_view(entry.data(), entry.size()),
-                                                     ' ', absl::SkipEmpty())) {
-          uint64_t number = 0;
-          if (!absl::SimpleAtoi(each, &number)) return absl::DataLossError("no number");
-          numbers_.push_back(number);
-        }
-        return absl::OkStatus();
-      });
-  if (!status.ok()) {
-    world_.Violate(absl::StrCat("the state cannot be read: ", std::string(status.message())));
-    over_ = true;
-    return;
+// As a server that stands by does, and once more when it leads: nobody else appends from then on.
+bool SimulatedServer::Follow() {
+  const auto ask = [this](const Transaction& transaction) {
+    return world_.etcd.Commit(transaction);
+  };
+  const auto apply = [this](std::string_view entry) {
+    for (absl::string_view each :
+         absl::StrSplit(absl::string_view(entry.data(), entry.size()), ' ', absl::SkipEmpty())) {
+      uint64_t number = 0;
+      if (!absl::SimpleAtoi(each, &number)) return absl::DataLossError("no number");
+      numbers_.push_back(number);
+    }
+    return absl::OkStatus();
+  };
+  absl::Status status;
+  if (reader_ == nullptr) {
+    numbers_.clear();
+    reader_ = std::make_unique<StateReader>(kLayout);
+    status = reader_->Read(ask, apply);
+  } else {
+    status = reader_->Follow(ask, apply);
   }
-  log_ = std::make_unique<FencedLog>(kLayout, election_.epoch(), reader.log());
-  snapshot_at_ = reader.log().last + 4 + world_.Draw(8);
+  if (status.ok()) return true;
+  over_ = true;
+  if (!absl::IsAborted(status)) {
+    world_.Violate(absl::StrCat("the state cannot be read: ", std::string(status.message())));
+  }
+  return false;
 }
 
-std::string Server::RowOfTaken() const {
+void SimulatedServer::Lead() {
+  world_.TookOver(index_, election_.epoch());
+  if (!Follow()) return;
+  log_ = std::make_unique<FencedLog>(kLayout, election_.epoch(), reader_->log());
+  snapshot_.at = reader_->log().last + 4 + world_.Draw(8);
+}
+
+std::string SimulatedServer::RowOfTaken() const {
   std::string entry = journal::NewEntry();
-  for (const Call& call : taken_) {
+  for (const Call& call : calls_.taken) {
     if (call.number != 0) absl::StrAppend(&entry, call.number, " ");
   }
   journal::SealEntry(entry).IgnoreError();
   return entry;
 }
 
-void Server::Write() {
-  if (in_flight_) return;
+void SimulatedServer::Write() {
+  if (calls_.in_flight) return;
   if (world_.mutation == EtcdMutation::kUnconfirmedRead) {
-    for (const Call& call : waiting_) {
+    for (const Call& call : calls_.waiting) {
       if (call.number == 0) world_.Acknowledge(call, numbers_, numbers_.size());
     }
-    std::erase_if(waiting_, [](const Call& call) { return call.number == 0; });
+    std::erase_if(calls_.waiting, [](const Call& call) { return call.number == 0; });
   }
-  taken_ = std::exchange(waiting_, {});
-  const bool writes =
-      std::any_of(taken_.begin(), taken_.end(), [](const Call& call) { return call.number != 0; });
+  calls_.taken = std::exchange(calls_.waiting, {});
+  const bool writes = std::any_of(calls_.taken.begin(), calls_.taken.end(),
+                                  [](const Call& call) { return call.number != 0; });
   if (log_->has_cut_rows()) {
-    waiting_ = std::exchange(taken_, {});
+    calls_.waiting = std::exchange(calls_.taken, {});
     log_->DeleteSome();
   } else if (writes) {
-    for (const Call& call : taken_) {
+    for (const Call& call : calls_.taken) {
       if (call.number != 0) numbers_.push_back(call.number);
     }
     if (world_.mutation == EtcdMutation::kAnsweredTooEarly) Release();
     const std::string row = RowOfTaken();
     // Some are long.
     const size_t first = world_.Chance(30) ? row.size() / 2 : row.size();
-    rest_ = row.substr(first);
-    log_->AppendRow(row.substr(0, first), /*more=*/!rest_.empty());
-  } else if (!taken_.empty()) {
+    calls_.rest = row.substr(first);
+    log_->AppendRow(row.substr(0, first), /*more=*/!calls_.rest.empty());
+  } else if (!calls_.taken.empty()) {
     log_->Confirm();
-  } else if (log_->has_leftovers() && !snapshot_begun_) {
+  } else if (log_->has_leftovers() && !snapshot_.begun) {
     log_->DeleteSome();
-  } else if (!snapshot_begun_ && log_->log().last >= snapshot_at_) {
+  } else if (!snapshot_.begun && log_->log().last >= snapshot_.at) {
     log_->BeginSnapshot();
-    snapshot_begun_ = true;
+    snapshot_.begun = true;
     std::string piece = journal::NewEntry();
     for (const uint64_t number : numbers_) absl::StrAppend(&piece, number, " ");
     journal::SealEntry(piece).IgnoreError();
     log_->AppendPiece(piece, /*last=*/false);
-  } else if (snapshot_begun_) {
+  } else if (snapshot_.begun) {
     log_->AppendPiece(
         journal::EncodeSnapshotEnd(
             {.pieces = log_->pieces(), .entries = 1, .row_checksum = log_->row_checksum()}),
         /*last=*/true);
-    snapshot_begun_ = false;
-    snapshot_at_ = log_->log().last + 4 + world_.Draw(8);
+    snapshot_.begun = false;
+    snapshot_.at = log_->log().last + 4 + world_.Draw(8);
     ++world_.run().snapshots;
   } else {
     return;
@@ -279,8 +310,8 @@ void Server::Write() {
   Send();
 }
 
-void Server::Send() {
-  in_flight_ = true;
+void SimulatedServer::Send() {
+  calls_.in_flight = true;
   Transaction transaction = log_->transaction();
   if (world_.mutation == EtcdMutation::kNoFence)
     transaction.compare.erase(transaction.compare.begin());
@@ -293,16 +324,16 @@ void Server::Send() {
         return committed.status();
       },
       [this, result](const absl::Status& status) {
-        in_flight_ = false;
+        calls_.in_flight = false;
         if (status.ok()) return Answered(*result);
         Answered(status);
       });
 }
 
-void Server::Answered(const absl::StatusOr<TransactionResult>& answer) {
+void SimulatedServer::Answered(const absl::StatusOr<TransactionResult>& answer) {
   const absl::Status status = log_->Take(answer);
-  if (status.ok() && !rest_.empty()) {
-    log_->AppendRow(std::exchange(rest_, {}), /*more=*/false);
+  if (status.ok() && !calls_.rest.empty()) {
+    log_->AppendRow(std::exchange(calls_.rest, {}), /*more=*/false);
     return Send();
   }
   if (status.ok()) return Release();
@@ -312,11 +343,12 @@ void Server::Answered(const absl::StatusOr<TransactionResult>& answer) {
       return;
     }
     if (world_.mutation == EtcdMutation::kAppendedAgain) {
-      std::vector<Call> again = std::exchange(taken_, {});
-      snapshot_begun_ = false;
-      rest_.clear();
+      std::vector<Call> again = std::exchange(calls_.taken, {});
+      snapshot_.begun = false;
+      calls_.rest.clear();
+      reader_ = nullptr;
       Lead();
-      waiting_.insert(waiting_.begin(), again.begin(), again.end());
+      calls_.waiting.insert(calls_.waiting.begin(), again.begin(), again.end());
       return;
     }
     return Send();
@@ -328,15 +360,15 @@ void Server::Answered(const absl::StatusOr<TransactionResult>& answer) {
   over_ = true;
 }
 
-void Server::Release() {
-  for (const Call& call : std::exchange(taken_, {})) {
+void SimulatedServer::Release() {
+  for (const Call& call : std::exchange(calls_.taken, {})) {
     world_.Acknowledge(call, numbers_, numbers_.size());
   }
 }
 
 void World::Send(int server, std::function<absl::Status()> apply,
                  std::function<void(absl::Status)> answered) {
-  const std::shared_ptr<Server> asks = servers_[server];
+  const std::shared_ptr<SimulatedServer> asks = servers_[server];
   // An answer finds its server only while that lives and runs.
   const auto answer = [this, asks, server, answered](absl::Status status) {
     std::function<void()> deliver = [this, asks, server, answered, status]() {
@@ -355,7 +387,7 @@ void World::Send(int server, std::function<absl::Status()> apply,
   const absl::Duration patience = absl::Milliseconds(500);
   auto done = std::make_shared<bool>(false);
   const auto arrive = [this, apply, answer, done, server](bool answers) {
-    if (etcd_away_until_ > now_) return;
+    if (faults_.etcd_away_until > clock_.now) return;
     absl::Status status = apply();
     if (!answers || CutOff(server)) return;
     At(Delay(), [this, answer, done, status, server] {
@@ -364,11 +396,11 @@ void World::Send(int server, std::function<absl::Status()> apply,
       answer(status);
     });
   };
-  const bool lost = CutOff(server) || (!quiet_ && Chance(2));
-  const bool answer_lost = !quiet_ && Chance(2);
+  const bool lost = CutOff(server) || (!faults_.quiet && Chance(2));
+  const bool answer_lost = !faults_.quiet && Chance(2);
   if (!lost) At(Delay(), [arrive, answer_lost] { arrive(!answer_lost); });
   // It lingers somewhere, and comes again.
-  if (!quiet_ && Chance(2)) {
+  if (!faults_.quiet && Chance(2)) {
     At(absl::Milliseconds(Draw(8000)), [arrive] { arrive(false); });
   }
   At(patience, [answer, done] {
@@ -380,13 +412,13 @@ void World::Send(int server, std::function<absl::Status()> apply,
 
 void World::Acknowledge(const Call& call, const std::vector<uint64_t>& numbers, size_t count) {
   if (call.number != 0) {
-    acknowledged_.insert(call.number);
+    numbers_.acknowledged.insert(call.number);
     ++run_.appended;
     return;
   }
   ++run_.reads;
   uint64_t known = 0;
-  for (size_t i = 0; i < count; ++i) known += acknowledged_.contains(numbers[i]);
+  for (size_t i = 0; i < count; ++i) known += numbers_.acknowledged.contains(numbers[i]);
   if (known < call.acknowledged_before) {
     Violate(absl::StrCat("a read shows ", known, " numbers of ", call.acknowledged_before,
                          " that had been acknowledged before it"));
@@ -396,25 +428,25 @@ void World::Acknowledge(const Call& call, const std::vector<uint64_t>& numbers, 
 void World::TookOver(int server, Revision epoch) {
   Say(absl::StrCat("s", server, " leads with epoch ", epoch));
   ++run_.takeovers;
-  const auto led = epochs_.emplace(epoch, servers_[server].get()).first;
+  const auto led = leaders_.epochs.emplace(epoch, servers_[server].get()).first;
   if (led->second != servers_[server].get()) Violate(absl::StrCat("two lead with epoch ", epoch));
   // Who hears late that it led once is fenced by the one after it.
-  if (epoch <= last_epoch_) return;
-  if (last_epoch_ != 0 && !disturbed_)
+  if (epoch <= leaders_.last_epoch) return;
+  if (leaders_.last_epoch != 0 && !leaders_.disturbed)
     Violate("a leader was replaced that nothing had happened to");
-  disturbed_ = !quiet_;
-  last_epoch_ = epoch;
+  leaders_.disturbed = !faults_.quiet;
+  leaders_.last_epoch = epoch;
 }
 
 void World::Start(int server) {
   ++lives_;
-  servers_[server] = std::make_shared<Server>(*this, server, lives_);
-  disturbed_ = true;
+  servers_[server] = std::make_shared<SimulatedServer>(*this, server, lives_);
+  leaders_.disturbed = true;
 }
 
 // Kills, stops, cuts of servers; etcd that is away, or has a new leader.
 void World::Faults() {
-  if (now_ > Time() + kFaultsFor) return;
+  if (clock_.now > Time() + kFaultsFor) return;
   const int server = static_cast<int>(Draw(kServers));
   switch (Draw(6)) {
     case 0: {
@@ -424,7 +456,7 @@ void World::Faults() {
       servers_[server]->stopped = true;
       Start(server);
       if (led && Chance(70)) {
-        for (const auto& other : servers_) other->KnowsDead(now_, epoch);
+        for (const auto& other : servers_) other->KnowsDead(clock_.now, epoch);
       }
       break;
     }
@@ -435,23 +467,23 @@ void World::Faults() {
       break;
     case 2:
       Say(absl::StrCat("s", server, " is cut off"));
-      cut_until_[server] = now_ + absl::Milliseconds(Draw(6000));
+      faults_.cut_until[server] = clock_.now + absl::Milliseconds(Draw(6000));
       break;
     case 3:
       Say("etcd is away");
-      etcd_away_until_ = now_ + absl::Milliseconds(Draw(2500));
-      At(etcd_away_until_ - now_, [this] { etcd.Rearm(now_); });
+      faults_.etcd_away_until = clock_.now + absl::Milliseconds(Draw(2500));
+      At(faults_.etcd_away_until - clock_.now, [this] { etcd.Rearm(clock_.now); });
       break;
     case 4:
       Say("a leader that lives is thought to be dead");
       for (const auto& each : servers_) {
-        if (each->LeaderSeen()) each->KnowsDead(now_, *each->LeaderSeen());
+        if (each->LeaderSeen()) each->KnowsDead(clock_.now, *each->LeaderSeen());
       }
       break;
     default:
       break;
   }
-  disturbed_ = true;
+  leaders_.disturbed = true;
   At(absl::Milliseconds(100 + Draw(4000)), [this] { Faults(); });
 }
 
@@ -459,8 +491,8 @@ void World::Clients() {
   const int server = static_cast<int>(Draw(kServers));
   // Whoever believes that it leads takes calls.
   if (servers_[server]->leads() && !servers_[server]->over()) {
-    Call call{.acknowledged_before = acknowledged_.size()};
-    if (Chance(60)) call.number = next_number_++;
+    Call call{.acknowledged_before = numbers_.acknowledged.size()};
+    if (Chance(60)) call.number = numbers_.next++;
     servers_[server]->Ask(call);
   }
   At(absl::Milliseconds(1 + Draw(60)), [this] { Clients(); });
@@ -470,13 +502,13 @@ void World::Watchers() {
   for (const KeyValue& event : etcd.EventsOf(kLayout.leader(), watched_)) {
     for (int i = 0; i < kServers; ++i) {
       if (CutOff(i) || servers_[i]->stopped) continue;
-      At(Delay(), [each = servers_[i], event] { each->Saw(event); });
+      At(Delay(), [this, each = servers_[i], event] { each->Saw(clock_.now, event); });
     }
   }
   watched_ = etcd.revision() + 1;
   if (mutation == EtcdMutation::kBaselessSeizure && Chance(2)) {
     for (const auto& each : servers_) {
-      if (each->LeaderSeen()) each->KnowsDead(now_, *each->LeaderSeen());
+      if (each->LeaderSeen()) each->KnowsDead(clock_.now, *each->LeaderSeen());
     }
   }
   At(absl::Milliseconds(2), [this] { Watchers(); });
@@ -499,7 +531,7 @@ void World::Check() {
   if (!status.ok()) {
     Violate(absl::StrCat("at the end the state cannot be read: ", std::string(status.message())));
   }
-  for (const uint64_t number : acknowledged_) {
+  for (const uint64_t number : numbers_.acknowledged) {
     if (times[number] == 0) Violate(absl::StrCat("number ", number, " is lost"));
   }
   for (const auto& [number, count] : times) {
@@ -512,7 +544,7 @@ EtcdRun World::Run() {
       .IgnoreError();
   for (int i = 0; i < kServers; ++i) Start(i);
   std::function<void()> steps = [&] {
-    etcd.Expire(now_);
+    etcd.Expire(clock_.now);
     for (int i = 0; i < kServers; ++i) {
       servers_[i]->Step();
       if (servers_[i]->over()) Start(i);
@@ -523,13 +555,14 @@ EtcdRun World::Run() {
   At(absl::Milliseconds(10), [this] { Clients(); });
   At(absl::Milliseconds(10), [this] { Watchers(); });
   At(absl::Milliseconds(500), [this] { Faults(); });
-  At(kFaultsFor, [this] { quiet_ = true; });
+  At(kFaultsFor, [this] { faults_.quiet = true; });
   uint64_t appended_before_the_end = 0;
   At(kFaultsFor + kQuietFor / 2, [&] { appended_before_the_end = run_.appended; });
   const Time end = Time() + kFaultsFor + kQuietFor;
-  while (!events_.empty() && events_.begin()->first.first <= end && run_.violations.empty()) {
-    auto event = events_.extract(events_.begin());
-    now_ = event.key().first;
+  while (!clock_.events.empty() && clock_.events.begin()->first.first <= end &&
+         run_.violations.empty()) {
+    auto event = clock_.events.extract(clock_.events.begin());
+    clock_.now = event.key().first;
     event.mapped()();
   }
   if (run_.violations.empty() && run_.appended == appended_before_the_end) {

@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "lockstep/base/check.h"
 #include "lockstep/platform/etcd/layout.h"
 #include "lockstep/platform/etcd/transaction.h"
 
@@ -40,7 +41,10 @@ class FencedLog {
 
   // `epoch`: the revision of the leader's key since which this server leads.
   FencedLog(Layout layout, Revision epoch, const FoundLog& found)
-      : layout_(std::move(layout)), epoch_(epoch), log_(found), old_pieces_(true) {}
+      : layout_(std::move(layout)), epoch_(epoch), log_(found), old_pieces_(true) {
+    // Else it would write what the snapshot stands for.
+    LOCKSTEP_CHECK(found.last >= found.snapshot.through);
+  }
 
   // Each of these makes the transaction that is pending. Only when none is.
   void AppendRow(std::string_view bytes, bool more);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -25,6 +26,10 @@ constexpr int kLookMs = 100;
 constexpr absl::Duration kPause = absl::Milliseconds(500);
 // That have to be refused, after the one that broke.
 constexpr int kRefusals = 2;
+// Between them: a server that comes to lead may be about to listen.
+constexpr absl::Duration kRefusalPause = absl::Milliseconds(50);
+// A connection over which nothing is said is let go before the other end complains.
+constexpr absl::Duration kHoldTime = absl::Seconds(3);
 
 }  // namespace
 
@@ -82,12 +87,11 @@ void LeaderProbe::Probe(const Target& target) {
       Hold(fd, target);
       continue;
     }
-    if (found == Found::kRefused && reached && ++refusals == kRefusals) {
-      if (Wanted(target)) died_(target.leader);
-      return;
+    if (found == Found::kRefused && reached && ++refusals >= kRefusals && Wanted(target)) {
+      died_(target.leader);
     }
-    if (found == Found::kRefused && reached) continue;
-    const WaitLimit limit = WaitLimitAfter(kPause);
+    const bool again = found == Found::kRefused && reached;
+    const WaitLimit limit = WaitLimitAfter(again ? kRefusalPause : kPause);
     const MutexLock lock(mutex_);
     while (!ending_ && target_ == target && changed_.WaitUntil(mutex_, limit)) {
     }
@@ -95,7 +99,8 @@ void LeaderProbe::Probe(const Target& target) {
 }
 
 void LeaderProbe::Hold(int fd, const Target& target) {
-  while (Wanted(target)) {
+  const WaitLimit limit = WaitLimitAfter(kHoldTime);
+  while (Wanted(target) && std::chrono::steady_clock::now() < limit) {
     pollfd broken = {.fd = fd, .events = POLLIN | POLLRDHUP};
     if (poll(&broken, 1, kLookMs) > 0) return;
   }
@@ -109,10 +114,21 @@ LeaderProbe::Found LeaderProbe::Connect(const std::string& address, int& fd) con
   if (getaddrinfo(parsed->host.c_str(), absl::StrCat(parsed->port).c_str(), &hints, &list) != 0) {
     return Found::kUnknown;
   }
-  fd = socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  int error = fd < 0 ? errno : 0;
-  if (fd >= 0 && connect(fd, list->ai_addr, list->ai_addrlen) != 0) error = errno;
+  // Refused only if all its addresses refuse.
+  Found found = Found::kRefused;
+  for (const addrinfo* each = list; each != nullptr && found == Found::kRefused;
+       each = each->ai_next) {
+    found = ConnectTo(*each, fd);
+    if (found != Found::kConnected && fd >= 0) close(std::exchange(fd, -1));
+  }
   freeaddrinfo(list);
+  return found;
+}
+
+LeaderProbe::Found LeaderProbe::ConnectTo(const addrinfo& to, int& fd) {
+  fd = socket(to.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  int error = fd < 0 ? errno : 0;
+  if (fd >= 0 && connect(fd, to.ai_addr, to.ai_addrlen) != 0) error = errno;
   if (error == EINPROGRESS) {
     pollfd ready = {.fd = fd, .events = POLLOUT};
     if (poll(&ready, 1, kConnectTimeoutMs) <= 0) return Found::kUnknown;

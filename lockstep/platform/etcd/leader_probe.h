@@ -1,6 +1,8 @@
 // Whether the server that leads is dead: not silent, but gone from a host that lives.
 #pragma once
 
+#include <netdb.h>
+
 #include <functional>
 #include <string>
 #include <thread>
@@ -15,10 +17,10 @@ namespace lockstep::etcd {
 // off or slow refuses nothing.
 //
 // Owns a thread. Threads: thread-safe. Bounds: one connection; each wait ends within a
-// second.
+// second, but for the lookup of a name.
 class LeaderProbe {
  public:
-  // Called at most once for a leader, on the probe's thread.
+  // Called again and again while that is so, on the probe's thread.
   using Died = std::function<void(Revision leader)>;
 
   explicit LeaderProbe(Died died);
@@ -42,6 +44,7 @@ class LeaderProbe {
   // Until the connection breaks, or another target is watched.
   void Hold(int fd, const Target& target);
   Found Connect(const std::string& address, int& fd) const;
+  static Found ConnectTo(const addrinfo& to, int& fd);
   bool Wanted(const Target& target) const;
 
   const Died died_;

@@ -73,12 +73,19 @@ void Leadership::Died(Revision leader) {
 }
 
 void Leadership::Resign(absl::Duration timeout) {
+  const int64_t lease = GiveUp(timeout);
+  // A leader that was replaced, or could not renew it, leaves it: nobody is to wait for its end.
+  if (lease != 0) client_.RevokeLease(lease, timeout).IgnoreError();
+}
+
+int64_t Leadership::GiveUp(absl::Duration timeout) {
   const WaitLimit limit = WaitLimitAfter(timeout);
   const MutexLock lock(mutex_);
   election_.Resign();
   changed_.NotifyAll();
   while (election_.role() != Election::Role::kOver && changed_.WaitUntil(mutex_, limit)) {
   }
+  return election_.lease();
 }
 
 Election::Answer Leadership::Ask(const Election::Request& request, absl::Duration patience) {
@@ -150,7 +157,7 @@ void Leadership::Watch() {
   while (true) {
     const absl::Status status = client_.Watch({.key = key_}, [this](Client::Events&& events) {
       const MutexLock lock(mutex_);
-      for (const KeyValue& event : events.events) election_.Changed(event);
+      for (const KeyValue& event : events.events) election_.Changed(BootNow(), event);
       if (!events.events.empty()) changed_.NotifyAll();
       return !ending_ && election_.role() != Election::Role::kOver;
     });

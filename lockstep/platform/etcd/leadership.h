@@ -47,12 +47,14 @@ class Leadership {
   absl::Status Check() const;
   // Who has led since this revision is known to be dead.
   void Died(Revision leader);
-  // Gives the key back, so that the next one leads at once. Waits no longer than `timeout`.
+  // Gives the key back, so that the next one leads at once. Waits no longer than twice `timeout`.
   void Resign(absl::Duration timeout);
 
  private:
   void Campaign();
   void Watch();
+  // Waits until this server does not lead any more; returns the lease that it has left, or 0.
+  int64_t GiveUp(absl::Duration timeout);
   Election::Answer Ask(const Election::Request& request, absl::Duration patience);
   void Tell(const absl::Status& status);
 

@@ -12,6 +12,7 @@ namespace {
 
 constexpr int64_t kPageKeysFirst = 16;
 constexpr int64_t kPageKeysMax = 4096;
+constexpr int64_t kPageGrowth = 4;
 
 absl::Status At(std::string_view key, const absl::Status& status) {
   if (status.ok()) return status;
@@ -34,28 +35,24 @@ absl::Status StateReader::Read(Ask ask, Apply apply) {
   if (!status.ok()) return status;
   log_.last = log_.snapshot.through;
   if (log_.snapshot_set != 0) status = ReadSnapshot(ask, apply);
-  return status.ok() ? ReadRows(ask, revision_, apply) : status;
+  return status.ok() ? ReadRows(ask, apply) : status;
 }
 
 absl::Status StateReader::Follow(Ask ask, Apply apply) {
-  absl::Status status = ReadRows(ask, 0, apply);
-  if (!absl::IsDataLoss(status)) return status;
-  // A row may be missing because a snapshot stands for it by now.
-  const uint64_t last = log_.last;
-  if (absl::Status head = ReadHead(ask); !head.ok()) return head;
-  if (log_.snapshot.through <= last) return status;
-  return absl::AbortedError(absl::StrFormat(
-      "rows up to %d have been replaced by a snapshot, and this server had read them up to %d",
-      log_.snapshot.through, last));
+  if (absl::Status status = ReadHead(ask); !status.ok()) return status;
+  if (log_.snapshot.through > log_.last) {
+    return absl::AbortedError(absl::StrFormat(
+        "rows up to %d have been replaced by a snapshot, and this server had read them up to %d",
+        log_.snapshot.through, log_.last));
+  }
+  return ReadRows(ask, apply);
 }
 
-absl::Status StateReader::Refresh(Ask ask) { return ReadHead(ask); }
-
-absl::Status StateReader::ReadRows(Ask ask, Revision revision, Apply apply) {
+absl::Status StateReader::ReadRows(Ask ask, Apply apply) {
   // What was not whole may have been cut, and written anew.
   together_ = {};
   const Range rows = {
-      .key = layout_.row(log_.last + 1), .end = layout_.rows_end(), .revision = revision};
+      .key = layout_.row(log_.last + 1), .end = layout_.rows_end(), .revision = revision_};
   absl::Status status =
       ReadPages(ask, rows, [&](const KeyValue& row) { return TakeRow(row, apply); });
   if (!status.ok()) return status;
@@ -79,7 +76,7 @@ absl::Status StateReader::ReadHead(Ask ask) {
   if (answer->results.size() != transaction.then.size()) {
     return absl::DataLossError("etcd does not answer what it was asked");
   }
-  revision_ = answer->revision;
+  revision_ = answer->revision;  // all that follows is read as it was then
   return TakeHead(answer->results[0].found, answer->results[1].found, answer->results[2].found);
 }
 
@@ -231,7 +228,9 @@ absl::Status StateReader::ReadPages(Ask ask, Range range,
     if (!page.more || page.found.empty()) return absl::OkStatus();
     range.key = page.found.back().key + '\0';
     const int64_t each = bytes / static_cast<int64_t>(page.found.size()) + 1;
-    range.limit = std::clamp<int64_t>(kPageBytes / each, 1, kPageKeysMax);
+    // What comes may be longer than what came.
+    const int64_t most = std::min(kPageKeysMax, kPageGrowth * range.limit);
+    range.limit = std::clamp<int64_t>(kPageBytes / each, 1, most);
   }
 }
 

@@ -38,8 +38,6 @@ class StateReader {
   // Gives the entries that have been written since to `apply`. ABORTED: rows that were not read yet
   // have been replaced by a snapshot, so reading has to begin anew. Other errors as `Read`.
   absl::Status Follow(Ask ask, Apply apply);
-  // Looks again for what other servers may have changed beside the rows. Before the log is written.
-  absl::Status Refresh(Ask ask);
 
   // After `Read`.
   const std::string& lineage() const { return lineage_; }
@@ -48,8 +46,8 @@ class StateReader {
 
  private:
   absl::Status ReadSnapshot(Ask ask, Apply apply);
-  // The rows behind the last one, as they were at this revision; 0: as they are.
-  absl::Status ReadRows(Ask ask, Revision revision, Apply apply);
+  // The rows behind the last one.
+  absl::Status ReadRows(Ask ask, Apply apply);
   absl::Status TakeRow(const KeyValue& row, Apply apply);
   absl::Status TakeHead(const std::vector<KeyValue>& lineages,
                         const std::vector<KeyValue>& snapshots, const std::vector<KeyValue>& rows);
@@ -63,7 +61,7 @@ class StateReader {
 
   const Layout layout_;
   std::string lineage_;
-  Revision revision_ = 0;  // what `Read` reads is as etcd was then
+  Revision revision_ = 0;  // of the last head
   FoundLog log_;
   journal::Replayed replayed_;
   // What was appended together, while it is not whole: it does not count yet.

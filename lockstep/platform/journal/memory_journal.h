@@ -25,6 +25,8 @@ class MemoryJournal : public Journal {
   void Sync();
   // The next `Sync`, and each after it, fails for this reason.
   void FailWith(absl::Status reason) { failure_ = std::move(reason); }
+  // From now on it is one that another server may write, too.
+  void ShareWithOthers() { shared_ = true; }
   // A snapshot is wanted as soon as there are so many entries.
   void WantSnapshotAt(size_t entries) { snapshot_at_ = entries; }
 
@@ -37,6 +39,8 @@ class MemoryJournal : public Journal {
   absl::Status Start(Durable durable, Failed failed) override;
   uint64_t Append(std::string entry) override;
   uint64_t AppendTogether(std::vector<std::string> entries) override;
+  bool confirms() const override { return shared_; }
+  uint64_t Confirm() override { return ++appended_; }
   // From `WantSnapshotAt` on.
   bool WantsSnapshot() const override;
   void BeginSnapshot(SnapshotSource source) override;
@@ -46,6 +50,7 @@ class MemoryJournal : public Journal {
  private:
   const std::shared_ptr<MemoryDisk> disk_;
   const Syncs syncs_;
+  bool shared_ = false;
   Durable durable_;
   Failed failed_;
   absl::Status failure_;
