@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/cord.h"
@@ -26,6 +27,10 @@ using wire::native::ErrorReply;
 using wire::native::Hello;
 using wire::native::Refused;
 using wire::native::Welcome;
+
+// A server that is silent for so long may have been replaced, where there are others: to search
+// costs nothing but a new connection.
+constexpr absl::Duration kSilenceOfOneOfSeveral = absl::Milliseconds(2500);
 
 // The server takes at most kNameBytes of the whole; programs may call themselves anything.
 std::string Short(const std::string& who) {
@@ -88,11 +93,14 @@ std::shared_ptr<ClientLink> ClientLink::Dial(asio::io_context& io,
                                              const LinkOptions& options, Events events,
                                              std::optional<std::string> token) {
   std::shared_ptr<ClientLink> link(new ClientLink({}, servers->text(), options, std::move(events)));
+  LinkOptions found = options;
+  if (servers->addresses().size() > 1) {
+    found.silence_timeout = std::min(found.silence_timeout, kSilenceOfOneOfSeveral);
+  }
   const std::weak_ptr<ClientLink> weak = link;
   link->search_ = std::make_shared<LeaderDial>(
       io, servers,
-      LeaderDial::Attempt{
-          .timeout = timeout, .who = who, .link = options, .token = std::move(token)},
+      LeaderDial::Attempt{.timeout = timeout, .who = who, .link = found, .token = std::move(token)},
       LeaderDial::Events{.found =
                              [weak](ClientLink& leader, const Welcome& welcome) {
                                if (auto self = weak.lock()) self->TakeOver(leader, welcome);

@@ -19,7 +19,7 @@ namespace lockstep::link {
 // A server that has not answered for so long does not keep the next one waiting: `server_stagger`.
 inline constexpr absl::Duration kServerStagger = absl::Milliseconds(250);
 // While one is silent, those that have failed are called again after this: `server_recall`.
-inline constexpr absl::Duration kServerRecall = absl::Seconds(1);
+inline constexpr absl::Duration kServerRecall = absl::Milliseconds(500);
 
 // One search. The next server is called when one has failed, or when the last one called has said
 // nothing for `kServerStagger`; those called before are still listened to. The first that leads is
