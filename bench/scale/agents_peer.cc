@@ -12,6 +12,7 @@
 #include "lockstep/agent/stock_calls.h"
 #include "lockstep/client/engine.h"
 #include "lockstep/client/typed.h"
+#include "lockstep/platform/link/servers.h"
 #include "lockstep/platform/runtime/address.h"
 #include "lockstep/platform/runtime/loop.h"
 #include "lockstep/wire/native/codec.h"
@@ -97,7 +98,7 @@ class AgentsCarrier : public Agents {
         loop_, {.takes_part = fan_out_, .listen = {.host = "127.0.0.1", .port = 0}});
     if (!calls.ok()) Die(calls.status().ToString());
     opens.calls = *std::move(calls);
-    opens.engine = Engine::Start({.address = address_,
+    opens.engine = Engine::Start({.servers = link::Servers::Of(address_),
                                   .who = "scale_bench",
                                   .machine = {.job = job_, .fan_out_port = opens.calls->port()}});
     opens.calls->Start(opens.engine);

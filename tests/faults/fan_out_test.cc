@@ -18,6 +18,7 @@
 #include "lockstep/agent/stock_calls.h"
 #include "lockstep/agent/value_wire.h"
 #include "lockstep/client/typed.h"
+#include "lockstep/platform/link/servers.h"
 #include "lockstep/platform/link/testing.h"
 #include "lockstep/server/server.h"
 #include "lockstep/testing/received_bytes.h"
@@ -129,10 +130,9 @@ class FanOutTest : public ::testing::Test {
       for (const auto& [agent, instead] : ports) {
         if (agent == i) port = instead;
       }
-      agents_[i].engine =
-          Engine::Start({.address = *runtime::ParseAddress(server_->listen_address()),
-                         .who = "test",
-                         .machine = {.job = "digits", .fan_out_port = port}});
+      agents_[i].engine = Engine::Start({.servers = *link::Servers::Read(server_->listen_address()),
+                                         .who = "test",
+                                         .machine = {.job = "digits", .fan_out_port = port}});
       loop_.Do([&] { agents_[i].calls->Start(agents_[i].engine); });
       const auto opened =
           agents_[i].engine->Call({.type = CallType::kOpen, .timeout = kLong}, nullptr);
