@@ -89,27 +89,38 @@ absl::Status ReadJobs(const DeclaredOptions& texts, ServerOptions& options) {
   return absl::OkStatus();
 }
 
+// Empty: the environment names no place for state.
+std::string UsualDirectory(const config::OptionTable::Variables& variables) {
+  const char* const state = variables("XDG_STATE_HOME");
+  const char* const home = variables("HOME");
+  if (state != nullptr && state[0] == '/') return absl::StrCat(state, "/lockstep");
+  if (home != nullptr && home[0] == '/') return absl::StrCat(home, "/.local/state/lockstep");
+  return "";
+}
+
 // Where the state is, unless --ephemeral says that it is nowhere.
-absl::Status ReadState(bool ephemeral, const config::OptionTable::Variables& variables,
-                       std::string& directory) {
-  if (ephemeral) {
+absl::Status ReadState(const DeclaredOptions& declared,
+                       const config::OptionTable::Variables& variables, ServerOptions& options) {
+  std::string& directory = options.state_directory;
+  if (declared.ephemeral) {
     if (directory.empty()) return absl::OkStatus();
     return absl::InvalidArgumentError(
         absl::StrCat("--state ", directory, " and --ephemeral: give only one of them"));
   }
-  if (!directory.empty()) return absl::OkStatus();
-  const char* const state = variables("XDG_STATE_HOME");
-  const char* const home = variables("HOME");
-  if (state != nullptr && state[0] == '/') {
-    directory = absl::StrCat(state, "/lockstep");
-  } else if (home != nullptr && home[0] == '/') {
-    directory = absl::StrCat(home, "/.local/state/lockstep");
-  } else {
-    return absl::InvalidArgumentError(
-        "no directory for the state: HOME is not set; use --state DIR, or --ephemeral to keep the "
-        "state in memory only");
+  if (etcd::IsLocation(directory)) {
+    auto etcd = ReadEtcd(directory, declared.etcd, options.listen);
+    if (!etcd.ok()) return etcd.status();
+    options.etcd = *std::move(etcd);
+    directory.clear();
+    options.certificate_directory = UsualDirectory(variables);
+    return absl::OkStatus();
   }
-  return absl::OkStatus();
+  if (!directory.empty()) return absl::OkStatus();
+  directory = UsualDirectory(variables);
+  if (!directory.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "no directory for the state: HOME is not set; use --state DIR, or --ephemeral to keep the "
+      "state in memory only");
 }
 
 // What `lockstep auth init` has made, where nothing else is said.
@@ -203,7 +214,7 @@ absl::Status Read(const DeclaredOptions& declared, const config::OptionTable::Va
     return absl::OkStatus();
   };
   absl::Status status = read_address("--listen", declared.listen, options.listen);
-  if (status.ok()) status = ReadState(declared.ephemeral, variables, options.state_directory);
+  if (status.ok()) status = ReadState(declared, variables, options);
   if (!status.ok()) return status;
   if (options.stores.store.keeps && declared.ephemeral) {
     return absl::InvalidArgumentError(

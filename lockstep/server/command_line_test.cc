@@ -93,6 +93,37 @@ TEST(CommandLine, EverythingCanBeSaid) {
 
 TEST(CommandLine, AServerMayBeginWithoutJobs) { EXPECT_THAT(Good({}).options.jobs, IsEmpty()); }
 
+TEST(CommandLine, StateMayBeInEtcd) {
+  const auto parse = [](std::vector<const char*> more) {
+    std::vector<const char*> arguments = {"--state", "etcd://h1:2379,h2:2379/prod"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  };
+  const ParsedOptions good =
+      Good(parse({"--listen", "10.0.0.5:7070", "--leader-timeout", "5s", "--new-state"}));
+  ASSERT_TRUE(good.options.etcd.has_value());
+  EXPECT_THAT(good.options.etcd->location.endpoints, ElementsAre("h1:2379", "h2:2379"));
+  EXPECT_EQ(good.options.etcd->location.prefix, "prod");
+  EXPECT_EQ(good.options.etcd->identity, "10.0.0.5:7070");
+  EXPECT_EQ(good.options.etcd->ttl, absl::Seconds(5));
+  EXPECT_TRUE(good.options.etcd->make_state);
+  EXPECT_TRUE(good.options.state_directory.empty());
+  EXPECT_TRUE(KeepsState(good.options));
+  EXPECT_EQ(Good(parse({"--advertise", "h9:1"})).options.etcd->identity, "h9:1");
+  EXPECT_FALSE(Good({"--state", "/tmp/x"}).options.etcd.has_value());
+
+  EXPECT_THAT(Complaint({"--state", "etcd://h1:2379"}), HasSubstr("it names no prefix"));
+  EXPECT_THAT(Complaint(parse({"--leader-timeout", "1500ms"})), HasSubstr("whole seconds"));
+  EXPECT_THAT(Complaint(parse({"--leader-timeout", "1s"})), HasSubstr("at least 2s"));
+  EXPECT_THAT(Complaint(parse({"--etcd-cert", "x.pem"})), HasSubstr("give both, or neither"));
+  EXPECT_THAT(Complaint(parse({"--etcd-cert", "x", "--etcd-key", "x"})), HasSubstr("--etcd-ca"));
+  EXPECT_THAT(Complaint(parse({"--etcd-ca", "/nowhere/ca.pem"})), HasSubstr("/nowhere/ca.pem"));
+  EXPECT_THAT(Complaint(parse({"--etcd-password-file", "x"})), HasSubstr("USER@"));
+  EXPECT_THAT(Complaint(parse({"--listen", "127.0.0.1:0"})), HasSubstr("--advertise"));
+  EXPECT_THAT(Complaint(parse({"--advertise", "nonsense"})), HasSubstr("--advertise"));
+  EXPECT_THAT(Complaint(parse({"--ephemeral"})), HasSubstr("only one of them"));
+}
+
 TEST(CommandLine, StateIsOnDiskUnlessSaidOtherwise) {
   const auto parse = [](std::vector<const char*> arguments, const char* state, const char* home) {
     arguments.insert(arguments.begin(), "lockstep-server");

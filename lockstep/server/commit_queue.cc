@@ -29,7 +29,8 @@ absl::Status CommitQueue::Keep(std::unique_ptr<journal::Journal> journal, Failed
 }
 
 void CommitQueue::Commit(std::string entry, Release release) {
-  if (!keeps() || !failure_.ok()) return release(failure_.ok());
+  if (!failure_.ok()) return Refuse(std::move(release));
+  if (!keeps()) return release(true);
   const size_t bytes = entry.size();
   Hold(journal_->Append(std::move(entry)), bytes, std::move(release));
 }
@@ -37,7 +38,8 @@ void CommitQueue::Commit(std::string entry, Release release) {
 void CommitQueue::Commit(std::vector<std::string> entries, Release release) {
   LOCKSTEP_DCHECK(!entries.empty());  // `release` would wait for what comes after it
   if (entries.size() == 1) return Commit(std::move(entries.front()), std::move(release));
-  if (!keeps() || !failure_.ok()) return release(failure_.ok());
+  if (!failure_.ok()) return Refuse(std::move(release));
+  if (!keeps()) return release(true);
   size_t bytes = 0;
   for (const std::string& entry : entries) bytes += entry.size();
   Hold(journal_->AppendTogether(std::move(entries)), bytes, std::move(release));
@@ -50,8 +52,15 @@ void CommitQueue::Hold(uint64_t entry, size_t bytes, Release release) {
   stall_.Begin();
 }
 
+void CommitQueue::Refuse(Release release) {
+  if (!absl::IsAborted(failure_)) release(false);
+}
+
 void CommitQueue::Follow(Release release) {
-  if (held_.empty()) return release(failure_.ok());
+  if (!failure_.ok()) return Refuse(std::move(release));
+  // What was handed in before may have been written before this is asked for.
+  if (confirms()) return Hold(journal_->Confirm(), 0, std::move(release));
+  if (held_.empty()) return release(true);
   held_.Push(last_entry_, 0, std::move(release));
 }
 
@@ -84,6 +93,8 @@ void CommitQueue::BeginSnapshotIfDue() {
 
 void CommitQueue::Fail(absl::Status reason) {
   failure_ = std::move(reason);
+  // What another server answers is not answered here.
+  if (absl::IsAborted(failure_)) return failed_(failure_);
   while (!held_.empty()) held_.Pop()(false);
   failed_(failure_);
 }

@@ -72,6 +72,38 @@ TEST_F(CommitQueueTest, NothingIsSaidBeforeItIsDurable) {
   EXPECT_TRUE(commits_.idle());
 }
 
+TEST_F(CommitQueueTest, WhereOthersMayWriteEvenWhatChangesNothingWaits) {
+  MemoryJournal& journal = Keep();
+  journal.ShareWithOthers();
+  EXPECT_FALSE(commits_.idle());
+  commits_.Follow(Say("a"));
+  Turn();
+  EXPECT_THAT(said_, IsEmpty());
+  journal.Sync();
+  Turn();
+  EXPECT_THAT(said_, ElementsAre("a"));
+  // A change that is being written was perhaps written before this was asked for.
+  commits_.Commit(NewEntry() + "1", Say("b"));
+  EXPECT_EQ(commits_.newest(), 2u);
+  commits_.Follow(Say("c"));
+  EXPECT_EQ(commits_.newest(), 3u);
+  journal.Sync();
+  Turn();
+  EXPECT_THAT(said_, ElementsAre("a", "b", "c"));
+}
+
+TEST_F(CommitQueueTest, WhatAnotherServerAnswersIsNotAnsweredHere) {
+  MemoryJournal& journal = Keep();
+  journal.ShareWithOthers();
+  commits_.Commit(NewEntry() + "1", Say("a"));
+  journal.FailWith(absl::AbortedError("another one leads"));
+  journal.Sync();
+  Turn();
+  commits_.Follow(Say("b"));
+  commits_.Commit(NewEntry() + "2", Say("c"));
+  EXPECT_THAT(said_, ElementsAre("failed: another one leads"));
+}
+
 TEST_F(CommitQueueTest, WhatIsReleasedMayHandInMore) {
   MemoryJournal& journal = Keep();
   commits_.Commit(NewEntry(), [this](bool) {

@@ -16,6 +16,7 @@
 #include "lockstep/wire/native/from_store_view.h"
 #include "lockstep/wire/native/from_view.h"
 #include "lockstep/wire/native/to_event.h"
+#include "spdlog/spdlog.h"
 
 namespace lockstep::server {
 namespace {
@@ -97,6 +98,19 @@ absl::StatusOr<JobOptions> OptionsOf(const wire::native::CreateJob& request) {
   }
   options.size = static_cast<int32_t>(size);
   return options;
+}
+
+// Where several hosts share the state, another one may have written it: there the address was free,
+// or there was such an address.
+absl::Status ListenAgain(JobHost& job, const runtime::Address& address, bool may_move,
+                         const std::string& host) {
+  const absl::Status status = job.Listen(address);
+  if (status.ok() || !may_move) return status;
+  spdlog::warn(
+      "job '{}': {}; choosing another address, which stock clients without an agent do not "
+      "know",
+      job.name(), std::string(status.message()));
+  return ListenOnChosenPort(host, [&](const runtime::Address& at) { return job.Listen(at); });
 }
 
 }  // namespace
@@ -288,7 +302,8 @@ absl::Status JobTable::TakeAddresses() {
       }
     }
     JobHost& job = *jobs_.at(name);
-    const absl::Status own = job.Listen(address);
+    const absl::Status own = ListenAgain(job, address, /*may_move=*/options_.etcd && address == had,
+                                         HostOfStockClients(options_));
     const absl::Status torch = own.ok() ? job.ListenForTorch() : absl::OkStatus();
     if (own.ok() && torch.ok()) continue;
     job.Shutdown();

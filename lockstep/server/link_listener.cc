@@ -51,7 +51,7 @@ absl::StatusOr<std::unique_ptr<LinkListener>> LinkListener::Listen(runtime::Loop
   std::unique_ptr<LinkListener> self(new LinkListener(loop));
   const auto warn = [](const std::string& text) { spdlog::warn("{}", text); };
   auto certificate =
-      ServerCertificate::Load(loop, options.certificate, options.state_directory, warn);
+      ServerCertificate::Load(loop, options.certificate, options.certificate_directory, warn);
   if (!certificate.ok()) {
     return absl::FailedPreconditionError(
         absl::StrCat("TLS: ", std::string(certificate.status().message())));

@@ -1,8 +1,13 @@
 // `lockstep-server`, which `lockstep serve` executes. Exit codes: 0 drained, 1 could not serve,
 // 2 wrong options.
+#include <linux/close_range.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -43,6 +48,20 @@ struct LogFlusher {
   ~LogFlusher() { spdlog::shutdown(); }
 };
 
+// Of a process that was executed anew: there was a state, so it makes none.
+constexpr char kBegunAnew[] = "LOCKSTEP_BEGUN_ANEW";
+
+// Stands by. All that this process knew may be wrong by now, and all connections go with it.
+int BeginAnew(char** argv, const absl::Status& why) {
+  spdlog::warn("{}; starting again, to stand by", std::string(why.message()));
+  spdlog::shutdown();
+  setenv(kBegunAnew, "1", /*overwrite=*/1);
+  close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
+  execv("/proc/self/exe", argv);
+  std::fprintf(stderr, "lockstep-server: cannot start again: %s\n", std::strerror(errno));
+  return 1;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -57,7 +76,8 @@ int main(int argc, char** argv) {
                  std::strerror(errno));
     return 1;
   }
-  const auto& [options, warnings] = std::get<lockstep::server::ParsedOptions>(parsed);
+  auto& [options, warnings] = std::get<lockstep::server::ParsedOptions>(parsed);
+  if (options.etcd && std::getenv(kBegunAnew) != nullptr) options.etcd->make_state = false;
   lockstep::server::SetUpLog(options.log_format, options.verbose);
   gpr_set_log_function(&LogOfGrpc);
   // protobuf's complaints about clients' bytes are answered to the client, with more to go on.
@@ -69,14 +89,11 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   std::unique_ptr<lockstep::server::ParentWatch> parent_watch;  // until the server has gone
 
-  auto server = lockstep::server::Server::Listen(options);
-  if (!server.ok()) {
-    spdlog::error("{}", std::string(server.status().message()));
-    return server.status().code() == absl::StatusCode::kFailedPrecondition ? 2 : 1;
+  if (options.etcd) {
+    prctl(PR_SET_NAME, "lockstep-server");  // executed anew, it would be `exe`
+    // While it stands by, there is nothing to finish.
+    for (const int number : {SIGTERM, SIGINT}) std::signal(number, [](int) { _exit(0); });
   }
-  for (const std::string& line : (*server)->AddressLines()) std::puts(line.c_str());
-  std::fflush(stdout);
-  (*server)->DrainOnSignals();
   if (options.parent != 0) {
     auto watch = lockstep::server::ParentWatch::Start(options.parent);
     if (!watch.ok()) {
@@ -85,7 +102,19 @@ int main(int argc, char** argv) {
     }
     parent_watch = *std::move(watch);
   }
-  if (absl::Status status = (*server)->Run(); !status.ok()) {
+
+  auto server = lockstep::server::Server::Listen(options);
+  if (absl::IsAborted(server.status())) return BeginAnew(argv, server.status());
+  if (!server.ok()) {
+    spdlog::error("{}", std::string(server.status().message()));
+    return server.status().code() == absl::StatusCode::kFailedPrecondition ? 2 : 1;
+  }
+  for (const std::string& line : (*server)->AddressLines()) std::puts(line.c_str());
+  std::fflush(stdout);
+  (*server)->DrainOnSignals();
+  const absl::Status status = (*server)->Run();
+  if (absl::IsAborted(status)) return BeginAnew(argv, status);
+  if (!status.ok()) {
     spdlog::error("{}", std::string(status.message()));
     return 1;
   }

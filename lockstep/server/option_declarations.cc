@@ -132,10 +132,11 @@ void DeclareFilesAndLog(DeclaredOptions& declared) {
   config::OptionTable& table = declared.table;
   ServerOptions& options = declared.options;
   table
-      .Text("state", &options.state_directory, "DIR",
+      .Text("state", &options.state_directory, "DIR|etcd://...",
             "Keep the state in this directory. A server restarted on it continues with everything "
             "it has acknowledged. One server owns a directory. Empty: lockstep in "
-            "$XDG_STATE_HOME, or in ~/.local/state.")
+            "$XDG_STATE_HOME, or in ~/.local/state. With etcd://HOST:PORT,HOST:PORT,.../PREFIX "
+            "several servers share a state in etcd: one leads, and the others stand by.")
       .Common();
   table
       .Switch("ephemeral", &declared.ephemeral,
@@ -155,6 +156,32 @@ void DeclareFilesAndLog(DeclaredOptions& declared) {
               "Write the log as text, or as one JSON object per line.")
       .Common();
   table.Switch("verbose", &options.verbose, "Log more.").Common().flags = "-v,--verbose";
+}
+
+void DeclareEtcd(DeclaredOptions& declared) {
+  config::OptionTable& table = declared.table;
+  EtcdSettings& etcd = declared.etcd;
+  table.Group("State in etcd");
+  table.Switch("new-state", &etcd.new_state,
+               "Begin with an empty state if etcd has none at this prefix. Without this option the "
+               "server refuses to start there, since etcd may have lost the state.");
+  table.Text("advertise", &etcd.advertise, "HOST:PORT",
+             "The address of this server as clients and the other servers call it. Empty: the "
+             "address of --listen, with this host's name if that is 0.0.0.0.");
+  table.Duration("leader-timeout", &etcd.leader_timeout,
+                 "Let another server lead after the leader has not been heard for this long: whole "
+                 "seconds, at least 2.");
+  table.Text("etcd-ca", &etcd.authority_file, "FILE",
+             "Call etcd by TLS; its certificates are signed by this authority.");
+  table.Text("etcd-cert", &etcd.certificate_file, "FILE", "Certificate to show to etcd.");
+  table.Text("etcd-key", &etcd.key_file, "FILE", "Key of --etcd-cert.");
+  table.Text("etcd-password-file", &etcd.password_file, "FILE",
+             "Password of the user named in --state.");
+  table.Switch("etcd-any-version", &etcd.any_version,
+               "Use versions of etcd, too, that are known to lose data.");
+  table.Switch("etcd-no-compaction", &etcd.no_compaction,
+               "Do not compact etcd's history after a snapshot. Another program has to, or etcd's "
+               "database fills up.");
 }
 
 void DeclareTimes(DeclaredOptions& declared) {
@@ -437,6 +464,7 @@ DeclaredOptions::DeclaredOptions()
   DeclareAddresses(*this);
   DeclareAccess(*this);
   DeclareFilesAndLog(*this);
+  DeclareEtcd(*this);
   DeclareTimes(*this);
   DeclarePreemption(*this);
   DeclareLimits(*this);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "lockstep/platform/config/option_table.h"
+#include "lockstep/server/etcd_state.h"
 #include "lockstep/server/options.h"
 
 namespace lockstep::server {
@@ -26,6 +27,7 @@ struct DeclaredOptions {
   std::string auth;
   std::vector<std::string> kubernetes_accounts;
   std::string member_uri;
+  EtcdSettings etcd;
   bool stock_tls = false;
   bool ephemeral = false;
   config::OptionTable table;

@@ -10,6 +10,7 @@
 #include "lockstep/coord/options.h"
 #include "lockstep/data/dispatch/options.h"
 #include "lockstep/hosts/terms.h"
+#include "lockstep/platform/etcd/etcd_journal.h"
 #include "lockstep/platform/link/options.h"
 #include "lockstep/platform/runtime/address.h"
 #include "lockstep/platform/runtime/peer_owner.h"
@@ -82,8 +83,12 @@ struct ServerOptions {
   // What browsers may call this host beside its numbers: `http_host`.
   std::vector<std::string> http_names;
 
-  // Where the state is kept on disk; empty: only in memory.
+  // Where the state is kept on disk; empty: only in memory, or in etcd.
   std::string state_directory;
+  // Where several servers keep one state, of whom one leads. Absent: not there.
+  std::optional<etcd::EtcdOptions> etcd;
+  // Keeps the certificate that the server makes for itself; empty: `state_directory`.
+  std::string certificate_directory;
   // Empty: none is written.
   std::string ready_file;
   // The server ends when this process has (see parent_watch.h); 0: it belongs to none.
@@ -109,6 +114,11 @@ struct ServerOptions {
   bool verbose = false;
   LogFormat log_format = LogFormat::kText;
 };
+
+// Whether the server writes its state down.
+inline bool KeepsState(const ServerOptions& options) {
+  return options.etcd.has_value() || !options.state_directory.empty();
+}
 
 // Whether callers of other hosts can be known.
 inline bool TakesTokens(const ServerOptions& options) {

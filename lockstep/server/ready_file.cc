@@ -34,14 +34,16 @@ std::string Contents(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-// Whether the process that wrote the file is still there; false for anything that we did not write.
+// Whether another process that wrote the file is still there; false for anything that we did not
+// write. A file of this process is left from before it was executed anew.
 bool WriterLives(const std::string& path) {
   const nlohmann::json ready =
       nlohmann::json::parse(Contents(path), nullptr, /*allow_exceptions=*/false);
   if (!ready.is_object() || !ready.contains("pid") || !ready["pid"].is_number_integer()) {
     return false;
   }
-  return kill(ready["pid"].get<pid_t>(), 0) == 0 || errno == EPERM;
+  const auto pid = ready["pid"].get<pid_t>();
+  return pid != getpid() && (kill(pid, 0) == 0 || errno == EPERM);
 }
 
 }  // namespace

@@ -7,7 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/types/span.h"
+#include "lockstep/platform/etcd/etcd_journal.h"
+#include "lockstep/platform/etcd/location.h"
 #include "lockstep/platform/journal/sqlite_journal.h"
+#include "lockstep/server/standby_listener.h"
 #include "lockstep/wire/store/data_entry.h"
 #include "lockstep/wire/store/entry.h"
 #include "lockstep/wire/store/torch_entry.h"
@@ -109,25 +112,59 @@ absl::Status RestoreData(const store::ReadEntry& entry, JobTable& jobs, DataHost
   return absl::OkStatus();
 }
 
-}  // namespace
+// One entry of the journal.
+absl::Status Restore(std::string_view bytes, store::Moment now, JobTable& jobs, DataHost& data) {
+  absl::StatusOr<store::ReadEntry> entry = store::DecodeEntry(bytes, now);
+  if (!entry.ok()) return entry.status();
+  if (entry->of_data) return RestoreData(*entry, jobs, data);
+  // Somebody has ended what was set aside then, which this program may have been able to use.
+  if (entry->deleted && entry->job == kDataServiceName) data.SetAside(/*refusal=*/nullptr);
+  return jobs.Restore(*entry);
+}
 
-absl::StatusOr<std::unique_ptr<journal::Journal>> OpenState(const std::string& directory,
-                                                            JobTable& jobs, DataHost& data) {
-  const Time start = runtime::MonotonicNow();
-  const store::Moment now = {.now = start, .wall = absl::Now()};
-  auto opened = journal::SqliteJournal::Open({.directory = directory});
+// `standby` is what answers clients while another server leads.
+absl::StatusOr<std::unique_ptr<journal::Journal>> OpenJournal(
+    const ServerOptions& options, std::unique_ptr<StandbyListener>& standby) {
+  if (options.etcd) {
+    etcd::EtcdOptions etcd = *options.etcd;
+    auto journal = std::make_shared<const etcd::EtcdJournal*>(nullptr);
+    etcd.stands_by = [&options, &standby, journal] {
+      auto listener = StandbyListener::Listen(options, [journal] { return (*journal)->leader(); });
+      if (listener.ok()) standby = *std::move(listener);
+      return listener.status();
+    };
+    auto opened = etcd::EtcdJournal::Open(std::move(etcd));
+    if (!opened.ok()) return opened.status();
+    *journal = opened->get();
+    return *std::move(opened);
+  }
+  if (options.state_directory.empty()) return nullptr;
+  auto opened = journal::SqliteJournal::Open({.directory = options.state_directory});
   if (!opened.ok()) return opened.status();
   if (!(*opened)->warning().empty()) spdlog::warn("{}", (*opened)->warning());
+  return *std::move(opened);
+}
+
+}  // namespace
+
+std::string PlaceOf(const ServerOptions& options) {
+  return options.etcd ? etcd::ToString(options.etcd->location) : options.state_directory;
+}
+
+absl::StatusOr<std::unique_ptr<journal::Journal>> OpenState(const ServerOptions& options,
+                                                            JobTable& jobs, DataHost& data) {
+  std::unique_ptr<StandbyListener> standby;
+  auto opened = OpenJournal(options, standby);
+  if (!opened.ok()) return opened.status();
   std::unique_ptr<journal::Journal> journal = *std::move(opened);
-  absl::StatusOr<journal::Replayed> replayed =
-      journal->Replay([&](std::string_view bytes) -> absl::Status {
-        absl::StatusOr<store::ReadEntry> entry = store::DecodeEntry(bytes, now);
-        if (!entry.ok()) return entry.status();
-        if (entry->of_data) return RestoreData(*entry, jobs, data);
-        // Somebody has ended what was set aside then, which this program may have been able to use.
-        if (entry->deleted && entry->job == kDataServiceName) data.SetAside(/*refusal=*/nullptr);
-        return jobs.Restore(*entry);
-      });
+  if (journal == nullptr) return journal;
+  const Time start = runtime::MonotonicNow();
+  const store::Moment now = {.now = start, .wall = absl::Now()};
+  // A server that stands by reads for as long as another one leads.
+  absl::StatusOr<journal::Replayed> replayed = journal->Replay([&](std::string_view bytes) {
+    return Restore(bytes, {.now = runtime::MonotonicNow(), .wall = absl::Now()}, jobs, data);
+  });
+  standby.reset();
   if (!replayed.ok()) return replayed.status();
   if (absl::Status status = jobs.TakeAddresses(); !status.ok()) return status;
   if (!jobs.set_aside().jobs().empty()) {
@@ -138,11 +175,12 @@ absl::StatusOr<std::unique_ptr<journal::Journal>> OpenState(const std::string& d
     });
     if (!again.ok()) return again;
   }
-  if (!replayed->cut.empty()) spdlog::warn("state {}: cut {}", directory, replayed->cut);
+  const std::string place = PlaceOf(options);
+  if (!replayed->cut.empty()) spdlog::warn("state {}: cut {}", place, replayed->cut);
   spdlog::info(
       "state {}: jobs: {}, set aside: {}, entries: {} of a snapshot and {} behind it, bytes: {}, "
       "in {}",
-      directory, jobs.jobs().size(), jobs.set_aside().jobs().size(), replayed->snapshot_entries,
+      place, jobs.jobs().size(), jobs.set_aside().jobs().size(), replayed->snapshot_entries,
       replayed->entries, replayed->bytes, absl::FormatDuration(runtime::MonotonicNow() - start));
   return journal;
 }

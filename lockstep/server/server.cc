@@ -40,6 +40,10 @@ constexpr size_t kGrpcPart = 4;
 constexpr size_t kHoldersShown = 16;
 
 ServerOptions Complete(ServerOptions options) {
+  if (options.certificate_directory.empty()) {
+    options.certificate_directory = options.state_directory;
+  }
+  options.stores.moves = options.etcd.has_value();
   if (options.memory_max == 0) options.memory_max = runtime::MemoryOfProcess() / 2;
   // So that several are lost before the host is.
   constexpr int kPingsInTime = 6;
@@ -166,7 +170,7 @@ Server::Server(const ServerOptions& options)
               },
               std::make_unique<FanOut>(loop_, &memory_, options_.fan_out)),
       jobs_(loop_, options_, commits_, native_, feed_, counters_, memory_),
-      data_(loop_, options_.data, /*keeps=*/!options_.state_directory.empty(), commits_,
+      data_(loop_, options_.data, /*keeps=*/KeepsState(options_), commits_,
             options_.journal_queue_bytes_max, memory_,
             [this](dispatch::Severity severity, std::string text) {
               feed_.Tell(wire::native::EventKind::kDataService, std::move(text),
@@ -248,13 +252,15 @@ absl::StatusOr<wire::native::StatusReply> Server::CurrentStatus() {
 }
 
 absl::Status Server::OpenState() {
-  if (options_.state_directory.empty()) return absl::OkStatus();
-  auto journal = server::OpenState(options_.state_directory, jobs_, data_);
+  auto journal = server::OpenState(options_, jobs_, data_);
   if (!journal.ok()) {
     return absl::Status(journal.status().code(),
                         absl::StrCat("--state: ", std::string(journal.status().message())));
   }
+  if (*journal == nullptr) return absl::OkStatus();
   const auto failed = [this](absl::Status reason) {
+    // Whoever leads now answers.
+    if (absl::IsAborted(reason)) return loop_.Stop();
     spdlog::error("{}", std::string(reason.message()));
     BeginDrain();
   };
@@ -275,8 +281,8 @@ void Server::SayWhatWasThere() {
   }
   if (names.empty()) return;
   const size_t more = jobs_.jobs().size() - names.size();
-  spdlog::info("jobs from the state in {}: {}{}", options_.state_directory,
-               absl::StrJoin(names, ", "), more == 0 ? "" : absl::StrCat(", +", more, " more"));
+  spdlog::info("jobs from the state in {}: {}{}", PlaceOf(options_), absl::StrJoin(names, ", "),
+               more == 0 ? "" : absl::StrCat(", +", more, " more"));
 }
 
 journal::SnapshotSource Server::Snapshot() const { return SnapshotOf(jobs_, data_); }
@@ -289,7 +295,9 @@ void Server::Hand(link::Request&& request, link::Responder&& responder,
     case wire::native::Route::kDispatcher:
       return data_.Take(std::move(request), std::move(responder));
     case wire::native::Route::kLaunchers:
-      return node_groups_.Take(request, std::move(responder));
+      // What launchers agree on is in no journal, so a server that does not lead may tell of it.
+      return node_groups_.Take(request, options_.etcd ? held_answers_->Hold(std::move(responder))
+                                                      : std::move(responder));
     case wire::native::Route::kSession:
       return native_.Take(std::move(request), std::move(responder));
     case wire::native::Route::kStock:
@@ -342,6 +350,7 @@ absl::Status Server::StartLink() {
     reporters_.erase(link);
   };
   events.holds = [this](link::LinkId link) { return Holds(link); };
+  events.leadership = [this] { return link::Leadership{.epoch = commits_.epoch()}; };
   events.resumes = [this](const link::Request& request) { return Resumes(request); };
   auto link = LinkListener::Listen(
       loop_, options_, memory_, std::move(events),
@@ -453,6 +462,8 @@ absl::Status Server::Run() {
   // What it asks the loop from here on is not answered any more.
   http_.reset();
   absl::Status kept = commits_.Close();
+  // It was to end anyway, and another one leads already.
+  if (drain_.begun && absl::IsAborted(kept)) kept = absl::OkStatus();
   return status.ok() ? kept : status;
 }
 

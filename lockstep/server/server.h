@@ -86,8 +86,9 @@ class Server {
   // clients or the disk do; a second one ends it at once.
   void DrainOnSignals();
 
-  // Runs until drained, or until the state cannot be written any more, which is returned. Writes
-  // the ready file first. Once only.
+  // Runs until drained, or until the state cannot be written any more, which is returned. ABORTED:
+  // another server leads, so this one is to be made again, without answering anybody. Writes the
+  // ready file first. Once only.
   absl::Status Run();
 
   // Answers all waits, lets the answers go out and makes `Run` return.

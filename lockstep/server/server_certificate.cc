@@ -1,5 +1,6 @@
 #include "lockstep/server/server_certificate.h"
 
+#include <filesystem>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -34,7 +35,15 @@ absl::StatusOr<tls::Identity> KeptIdentity(const std::string& directory) {
   if (!absl::IsNotFound(kept.status())) return kept.status();
   auto made = MakeIdentity();
   if (!made.ok()) return made.status();
+  // With the state in etcd nothing else has made the directory, and it may be impossible.
+  std::error_code error;
+  if (std::filesystem::create_directories(directory, error)) {
+    std::filesystem::permissions(directory, std::filesystem::perms::owner_all, error);
+  }
+  if (error) return made;
   absl::Status written = runtime::WriteSecretFile(path, made->certificates + made->key);
+  // Another server of this user was faster.
+  if (absl::IsAlreadyExists(written)) return KeptIdentity(directory);
   if (!written.ok()) return written;
   return made;
 }
@@ -42,7 +51,7 @@ absl::StatusOr<tls::Identity> KeptIdentity(const std::string& directory) {
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<ServerCertificate>> ServerCertificate::Load(
-    runtime::Loop& loop, CertificateFiles files, const std::string& state_directory, Log log) {
+    runtime::Loop& loop, CertificateFiles files, const std::string& directory, Log log) {
   std::shared_ptr<ServerCertificate> made(
       new ServerCertificate(loop, std::move(files), std::move(log)));
   absl::Status status;
@@ -52,7 +61,7 @@ absl::StatusOr<std::shared_ptr<ServerCertificate>> ServerCertificate::Load(
           "--tls-key and --client-ca need --tls-cert or --auth: the server does not use them with "
           "a certificate that it makes for itself");
     }
-    const auto identity = state_directory.empty() ? MakeIdentity() : KeptIdentity(state_directory);
+    const auto identity = directory.empty() ? MakeIdentity() : KeptIdentity(directory);
     status = identity.ok() ? made->Use(*identity, {}) : identity.status();
   } else {
     status = made->Read();

@@ -26,12 +26,12 @@ class ServerCertificate {
  public:
   using Log = std::function<void(std::string)>;
 
-  // `state_directory`: keeps the certificate that the server makes, so that clients know it again
+  // `directory`: keeps the certificate that the server makes, so that clients know it again
   // after a restart; empty: it lasts as long as the server. INVALID_ARGUMENT, NOT_FOUND or
   // FAILED_PRECONDITION name the file that is not right, and why.
   static absl::StatusOr<std::shared_ptr<ServerCertificate>> Load(runtime::Loop& loop,
                                                                  CertificateFiles files,
-                                                                 const std::string& state_directory,
+                                                                 const std::string& directory,
                                                                  Log log);
 
   // The server's end of a new connection.

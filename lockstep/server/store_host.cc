@@ -89,6 +89,12 @@ absl::Status StoreHost::ListenAgain(uint16_t port) {
   attempts_.Listens(port);
   absl::Status status = space_->listener().Listen({.host = host_, .port = port});
   if (status.ok()) return status;
+  if (options_.moves) {
+    status = ListenOnChosenPort(
+        host_, [this](const runtime::Address& at) { return space_->listener().Listen(at); });
+    if (status.ok()) attempts_.Listens(space_->listener().address().port());
+    return status;
+  }
   return absl::Status(
       status.code(),
       absl::StrFormat("torch's store of attempt %d, with %d keys: %s (its clients know no other "

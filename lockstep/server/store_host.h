@@ -41,6 +41,8 @@ struct StoreHostOptions {
   absl::Duration rest = absl::Seconds(10);
   // `keeps`: what is in them is in the server's journal.
   tcpstore::StoreOptions store;
+  // Where the port of a kept store cannot be had, another one will do: its clients have agents.
+  bool moves = false;
   net::TorchStoreListenerOptions listener;
 };
 

@@ -28,6 +28,8 @@ class StoreJournal {
   void Forget() { keeps_ = false; }
   // Whether anything is written: a server with a journal, and a job that is not being deleted.
   bool writes() const { return keeps_ && commits_.keeps(); }
+  // Even what changes nothing waits; see CommitQueue.
+  bool confirms() const { return commits_.confirms(); }
   // More commands are not to be taken for now.
   bool behind() const { return commits_.queued_bytes() >= kQueuedBytesMax; }
 

@@ -77,7 +77,8 @@ void StoreSpace::Left(tcpstore::ConnectionId connection, tcpstore::Effects& out)
 
 void StoreSpace::Settle(tcpstore::Effects& effects) {
   // What it tells of may be a change that is not durable yet.
-  const bool waits = (!effects.records.empty() && journal_.writes()) || held_.count > 0;
+  const bool waits =
+      (!effects.records.empty() && journal_.writes()) || held_.count > 0 || journal_.confirms();
   waits ? Hold(effects) : CarryOut(effects);
   Count();
   FreeGone();
