@@ -11,6 +11,7 @@
 #include "lockstep/platform/runtime/host.h"
 #include "lockstep/platform/runtime/loop.h"
 #include "lockstep/platform/runtime/signals_blocked.h"
+#include "lockstep/platform/runtime/work_thread.h"
 
 namespace lockstep::etcd {
 namespace {
@@ -50,20 +51,18 @@ class EtcdJournal::Writer {
     LogWriter log(*journal_.log_, journal_.queue_, journal_.options_.row_bytes_max,
                   {.send = [this](const Transaction& transaction) { return Send(transaction); },
                    .durable = [this](uint64_t through) { durable_(through); }});
-    bool was_beside = log.has_work_beside();
+    Revision compacted = journal_.log_->log().snapshot_set;
     while (true) {
       journal::JournalQueue::Work work = journal_.queue_.Take(!log.has_work_beside());
       const bool closing = work.closing;
       absl::Status status = Check(work);
       if (status.ok() && !work.queued.empty()) status = log.Write(std::move(work));
-      if (status.ok() && log.has_work_beside() && !closing) {
-        status = log.WorkBeside();
-        was_beside = true;
-      }
+      if (status.ok() && log.has_work_beside() && !closing) status = log.WorkBeside();
       if (!status.ok()) return Fail(std::move(status));
       if (closing) return;
-      if (was_beside && !log.has_work_beside()) Compact();
-      was_beside = was_beside && log.has_work_beside();
+      // What a snapshot of ours has replaced is deleted.
+      const Revision snapshot = journal_.log_->log().snapshot_set;
+      if (!log.has_work_beside() && std::exchange(compacted, snapshot) != snapshot) Compact();
     }
   }
 
@@ -85,13 +84,15 @@ class EtcdJournal::Writer {
     }
   }
 
-  // Nobody needs it at once: what fails comes again with the next snapshot.
+  // Etcd may take its time, so rows do not wait for it. What fails comes again with the next
+  // snapshot.
   void Compact() {
-    if (!journal_.options_.compacts || journal_.log_->revision() == 0) return;
-    const absl::Status status = journal_.client_.Compact(journal_.log_->revision(), kWriteTimeout);
-    if (!status.ok() && !absl::IsOutOfRange(status)) {
+    if (!journal_.options_.compacts) return;
+    compactor_.Push([this, revision = journal_.log_->revision()] {
+      const absl::Status status = journal_.client_.Compact(revision, kReadTimeout);
+      if (status.ok() || absl::IsOutOfRange(status) || absl::IsCancelled(status)) return;
       journal_.Warn(absl::StrCat("cannot compact etcd: ", std::string(status.message())));
-    }
+    });
   }
 
   void Fail(absl::Status reason) {
@@ -110,6 +111,7 @@ class EtcdJournal::Writer {
   EtcdJournal& journal_;
   Failed failed_;
   Durable durable_;
+  runtime::WorkThread compactor_;  // outlives the thread that gives it work
   std::thread thread_;
 };
 
