@@ -207,12 +207,11 @@ void Pulse::Complain(std::string why) {
 
 // The oldest, unless a peer knows us by it.
 void Pulse::ForgetSecrets() {
-  const auto in_use = [this](uint32_t key) {
-    return std::any_of(ways_.begin(), ways_.end(),
-                       [key](const auto& way) { return way.second.proven == key; });
-  };
   for (size_t at = secrets_.size(); at-- > kKeysKept;) {
-    if (!in_use(secrets_[at].key)) secrets_.erase(secrets_.begin() + static_cast<ptrdiff_t>(at));
+    const bool in_use =
+        std::any_of(ways_.begin(), ways_.end(),
+                    [key = secrets_[at].key](const auto& way) { return way.second.proven == key; });
+    if (!in_use) secrets_.erase(secrets_.begin() + static_cast<ptrdiff_t>(at));
   }
 }
 

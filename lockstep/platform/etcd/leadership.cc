@@ -14,9 +14,28 @@ using runtime::BootNow;
 // Between two tries to watch.
 constexpr absl::Duration kWatchPause = absl::Milliseconds(200);
 
-template <class... F>
-struct Overloaded : F... {
-  using F::operator()...;
+// Carries out a request.
+struct Asking {
+  Client& client;
+  const absl::Duration patience;
+  Election::Answer& answer;
+
+  void operator()(const Election::Grant& grant) const {
+    const auto ttl = client.GrantLease(grant.lease, grant.ttl, patience);
+    answer.status = ttl.status();
+    if (ttl.ok()) answer.ttl = *ttl;
+  }
+  void operator()(const Election::Renew& renew) const {
+    answer.status = client.RenewLease(renew.lease, patience);
+  }
+  void operator()(const Election::Revoke& revoke) const {
+    answer.status = client.RevokeLease(revoke.lease, patience);
+  }
+  void operator()(const Transaction& transaction) const {
+    auto result = client.Commit(transaction, patience);
+    answer.status = result.status();
+    if (result.ok()) answer.result = *std::move(result);
+  }
 };
 
 }  // namespace
@@ -90,23 +109,7 @@ int64_t Leadership::GiveUp(absl::Duration timeout) {
 
 Election::Answer Leadership::Ask(const Election::Request& request, absl::Duration patience) {
   Election::Answer answer;
-  std::visit(Overloaded{[&](const Election::Grant& grant) {
-                          auto ttl = client_.GrantLease(grant.lease, grant.ttl, patience);
-                          answer.status = ttl.status();
-                          if (ttl.ok()) answer.ttl = *ttl;
-                        },
-                        [&](const Election::Renew& renew) {
-                          answer.status = client_.RenewLease(renew.lease, patience);
-                        },
-                        [&](const Election::Revoke& revoke) {
-                          answer.status = client_.RevokeLease(revoke.lease, patience);
-                        },
-                        [&](const Transaction& transaction) {
-                          auto result = client_.Commit(transaction, patience);
-                          answer.status = result.status();
-                          if (result.ok()) answer.result = *std::move(result);
-                        }},
-             request);
+  std::visit(Asking{.client = client_, .patience = patience, .answer = answer}, request);
   return answer;
 }
 
