@@ -43,6 +43,7 @@ std::optional<Election::Request> Election::Next(Time now) {
   }
   if (role_ == Role::kFollower && now >= look_at_) {
     asked_ = Asked::kClaim;
+    news_ = false;
     return Claim();
   }
   return std::nullopt;
@@ -116,7 +117,8 @@ void Election::TookClaim(Time now, const Answer& answer) {
     Know(now, answer.result.results[0].found[0]);
   }
   if (seizure_.of && leader_->modified != *seizure_.of) seizure_.of.reset();
-  look_at_ = now + options_.look_interval;
+  // What it found may be older than the news.
+  look_at_ = news_ ? now : now + options_.look_interval;
   // A claim whose answer was lost is recognised by its lease, which no other one has had.
   if (leader_->lease != lease_.id || leader_->value != options_.identity) return;
   epoch_ = leader_->modified;
@@ -154,6 +156,7 @@ void Election::Changed(Time now, const KeyValue& leader) {
   leader_.reset();
   seizure_.of.reset();
   look_at_ = Time();
+  news_ = true;
 }
 
 void Election::Died(Time now, Revision leader) {
@@ -161,6 +164,7 @@ void Election::Died(Time now, Revision leader) {
   if (now < seizure_.next_at || now - leader_since_ < options_.young) return;
   seizure_.of = leader;
   look_at_ = now;
+  news_ = true;
   const absl::Duration pause =
       options_.seizure_pause * (int64_t{1} << std::min(seizure_.count, 10));
   ++seizure_.count;

@@ -126,6 +126,7 @@ class Election {
   std::optional<KeyValue> leader_;
   Time leader_since_;  // that this server knows of it
   Time look_at_;
+  bool news_ = false;  // since the claim that is under way was asked for
   struct {
     std::optional<Revision> of;  // who is dead
     Time next_at;

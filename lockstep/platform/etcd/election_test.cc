@@ -109,6 +109,37 @@ TEST_F(ElectionTest, TheKeyOfTheDeadIsTakenButNotThatOfAnother) {
   EXPECT_GT(b_.epoch(), a_.epoch());
 }
 
+TEST_F(ElectionTest, NewsThatComeDuringALookAreNotForgotten) {
+  const auto answer = [&](const std::optional<Election::Request>& asked) {
+    const auto result = etcd_.Commit(std::get<Transaction>(*asked));
+    return Election::Answer{.status = result.status(), .result = *result};
+  };
+  Ask(a_);
+  Ask(b_);
+  // A look finds the leader, which dies before the answer is here.
+  Pass(absl::Seconds(1));
+  ASSERT_TRUE(std::holds_alternative<Election::Renew>(*b_.Next(now_)));
+  b_.Take(now_, now_, {.status = etcd_.RenewLease(now_, 200)});
+  const auto look = b_.Next(now_);
+  const Election::Answer found = answer(look);
+  b_.Died(now_, a_.epoch());
+  b_.Take(now_, now_, found);
+  Ask(b_);
+  EXPECT_EQ(b_.role(), Election::Role::kLeader);
+  // Or resigns.
+  Election c(OptionsOf("c", 300));
+  Ask(c);
+  Pass(absl::Seconds(1));
+  c.Take(now_, now_, {.status = (c.Next(now_), etcd_.RenewLease(now_, 300))});
+  const auto next = c.Next(now_);
+  const Election::Answer stale = answer(next);
+  etcd_.RevokeLease(200).IgnoreError();
+  c.Changed(now_, {.key = layout_.leader(), .created = 0, .modified = etcd_.revision()});
+  c.Take(now_, now_, stale);
+  Ask(c);
+  EXPECT_EQ(c.role(), Election::Role::kLeader);
+}
+
 TEST_F(ElectionTest, SeizuresBecomeRare) {
   Ask(a_);
   Ask(b_);

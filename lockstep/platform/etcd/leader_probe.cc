@@ -22,11 +22,11 @@ namespace {
 constexpr int kConnectTimeoutMs = 1000;
 // How soon another leader is watched.
 constexpr int kLookMs = 100;
-// Between two connections that are no evidence.
+// Between two tries to reach it for the first time.
 constexpr absl::Duration kPause = absl::Milliseconds(500);
 // That have to be refused, after the one that broke.
 constexpr int kRefusals = 2;
-// Between them: a server that comes to lead may be about to listen.
+// Between two tries after that: a server that comes to lead may be about to listen.
 constexpr absl::Duration kRefusalPause = absl::Milliseconds(50);
 // A connection over which nothing is said is let go before the other end complains.
 constexpr absl::Duration kHoldTime = absl::Seconds(3);
@@ -90,8 +90,8 @@ void LeaderProbe::Probe(const Target& target) {
     if (found == Found::kRefused && reached && ++refusals >= kRefusals && Wanted(target)) {
       died_(target.leader);
     }
-    const bool again = found == Found::kRefused && reached;
-    const WaitLimit limit = WaitLimitAfter(again ? kRefusalPause : kPause);
+    // A process that is just ending resets connections before its host refuses them.
+    const WaitLimit limit = WaitLimitAfter(reached ? kRefusalPause : kPause);
     const MutexLock lock(mutex_);
     while (!ending_ && target_ == target && changed_.WaitUntil(mutex_, limit)) {
     }
