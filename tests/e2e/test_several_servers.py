@@ -8,6 +8,7 @@ import pytest
 
 from commands import LOCKSTEP, ROOT, Command, clean_environment
 from groups import ETCD, Etcd, Group
+from stock_steps import STEPS
 
 pytestmark = pytest.mark.skipif(not ETCD.exists(), reason="scripts/setup.sh etcd")
 OURS = ROOT / "build" / "venv" / "bin" / "python"  # has lockstep; sys.executable has JAX
@@ -103,24 +104,6 @@ def test_a_client_is_told_who_leads(place, tmp_path):
             assert group.address_of(0) in shown.text() and "lead" in shown.text(), shown.text()
         with Command(LOCKSTEP, "status", "--coordinator", group.address) as shown:
             assert shown.end() == 0 and group.address_of(0) in shown.text(), shown.text()
-
-
-STEPS = """
-import jax, sys
-jax.distributed.initialize(heartbeat_timeout_seconds=10)
-client = jax._src.distributed.global_state.client
-me, size = jax.process_index(), jax.process_count()
-for step in range(int(sys.argv[1])):
-    client.key_value_increment('count', 1)
-    client.key_value_set(f'step/{step}/{me}', str(me + step))
-    other = client.blocking_key_value_get(f'step/{step}/{(me + 1) % size}', 120_000)
-    assert int(other) == (me + 1) % size + step, other
-    client.wait_at_barrier(f'step-{step}', 120_000)
-    if me == 0: print('step', step, flush=True)
-count = client.key_value_increment('count', 0)
-client.wait_at_barrier('counted', 120_000)
-print('counted', count, flush=True)
-"""
 
 
 def test_stock_processes_behind_an_agent_notice_nothing(place, tmp_path):

@@ -435,12 +435,8 @@ std::vector<absl::StatusOr<MemberStatus>> Client::StatusOfMembers(absl::Duration
       continue;
     }
     all.push_back(MemberStatus{.version = response.version(),
-                               .cluster = response.header().cluster_id(),
                                .member = response.header().member_id(),
-                               .leader = response.leader(),
-                               .bytes = response.dbsize(),
-                               .bytes_in_use = response.dbsizeinuse(),
-                               .errors = {response.errors().begin(), response.errors().end()}});
+                               .leader = response.leader()});
   }
   return all;
 }

@@ -29,12 +29,8 @@ struct Access {
 // What a member of etcd says of itself.
 struct MemberStatus {
   std::string version;
-  uint64_t cluster = 0;
   uint64_t member = 0;
   uint64_t leader = 0;  // 0: it knows none
-  int64_t bytes = 0;    // of its database on disk
-  int64_t bytes_in_use = 0;
-  std::vector<std::string> errors;
 };
 
 // Keeps to a member as long as that answers, and goes on to the next when it does not.

@@ -92,8 +92,6 @@ class Election {
   Revision epoch() const { return epoch_; }
   // Who leads, as far as this server knows: absent, nobody.
   const std::optional<KeyValue>& leader() const { return leader_; }
-  // Until when the lease holds, as far as this server knows.
-  Time holds_until() const { return lease_.holds_until; }
   // The lease that this server has, or had last; 0: none.
   int64_t lease() const { return lease_.granted ? lease_.id : 0; }
   // OK until the role is `Over`.

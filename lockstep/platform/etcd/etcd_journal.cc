@@ -25,8 +25,13 @@ constexpr absl::Duration kResignTimeout = absl::Seconds(1);
 constexpr absl::Duration kPause = absl::Milliseconds(20);
 // A server that stands by asks so often what the leader has written.
 constexpr absl::Duration kFollowInterval = absl::Milliseconds(100);
+// Of a leader's address.
+constexpr size_t kAddressBytesMax = 320;
 // While etcd does not answer, that is said so often.
 constexpr absl::Duration kSayInterval = absl::Seconds(30);
+
+// Whoever can write to etcd can write anything there.
+std::string AddressOf(const KeyValue& leader) { return leader.value.substr(0, kAddressBytesMax); }
 
 }  // namespace
 
@@ -215,7 +220,7 @@ absl::Status EtcdJournal::Campaign() {
 std::string EtcdJournal::leader() const {
   if (leadership_ == nullptr) return "";
   const auto leader = leadership_->view().leader;
-  return leader ? leader->value : "";
+  return leader ? AddressOf(*leader) : "";
 }
 
 absl::Status EtcdJournal::StandBy(StateReader& reader,
@@ -231,10 +236,10 @@ absl::Status EtcdJournal::StandBy(StateReader& reader,
       if (absl::Status begun = std::exchange(stands_by, nullptr)(); !begun.ok()) return begun;
     }
     if (leader && leader->modified != said) {
-      Say(absl::StrCat("standing by: the server at ", leader->value, " leads"));
+      Say(absl::StrCat("standing by: the server at ", AddressOf(*leader), " leads"));
       said = leader->modified;
     }
-    probe_->Watch(leader ? leader->value : "", leader ? leader->modified : 0);
+    probe_->Watch(leader ? AddressOf(*leader) : "", leader ? leader->modified : 0);
     if (absl::Status read = reader.Follow(ask, apply); !read.ok()) return read;
   }
 }

@@ -36,6 +36,17 @@ struct Call {
   uint64_t acknowledged_before = 0;
 };
 
+// What is in an entry.
+absl::Status AddNumbers(std::string_view entry, std::vector<uint64_t>& to) {
+  for (absl::string_view each :
+       absl::StrSplit(absl::string_view(entry.data(), entry.size()), ' ', absl::SkipEmpty())) {
+    uint64_t number = 0;
+    if (!absl::SimpleAtoi(each, &number)) return absl::DataLossError("no number");
+    to.push_back(number);
+  }
+  return absl::OkStatus();
+}
+
 // One life of a server. It appends one row at a time, of what has been asked meanwhile.
 class SimulatedServer {
  public:
@@ -220,15 +231,7 @@ bool SimulatedServer::Follow() {
   const auto ask = [this](const Transaction& transaction) {
     return world_.etcd.Commit(transaction);
   };
-  const auto apply = [this](std::string_view entry) {
-    for (absl::string_view each :
-         absl::StrSplit(absl::string_view(entry.data(), entry.size()), ' ', absl::SkipEmpty())) {
-      uint64_t number = 0;
-      if (!absl::SimpleAtoi(each, &number)) return absl::DataLossError("no number");
-      numbers_.push_back(number);
-    }
-    return absl::OkStatus();
-  };
+  const auto apply = [this](std::string_view entry) { return AddNumbers(entry, numbers_); };
   absl::Status status;
   if (reader_ == nullptr) {
     numbers_.clear();
@@ -517,20 +520,15 @@ void World::Watchers() {
 // All that was acknowledged is in the log, once.
 void World::Check() {
   StateReader reader(kLayout);
-  std::map<uint64_t, int> times;
-  const absl::Status status = reader.Read(
-      [this](const Transaction& transaction) { return etcd.Commit(transaction); },
-      [&](std::string_view entry) {
-        for (absl::string_view each : absl::StrSplit(absl::string_view(entry.data(), entry.size()),
-                                                     ' ', absl::SkipEmpty())) {
-          uint64_t number = 0;
-          if (absl::SimpleAtoi(each, &number)) ++times[number];
-        }
-        return absl::OkStatus();
-      });
+  std::vector<uint64_t> found;
+  const absl::Status status =
+      reader.Read([this](const Transaction& transaction) { return etcd.Commit(transaction); },
+                  [&](std::string_view entry) { return AddNumbers(entry, found); });
   if (!status.ok()) {
     Violate(absl::StrCat("at the end the state cannot be read: ", std::string(status.message())));
   }
+  std::map<uint64_t, int> times;
+  for (const uint64_t number : found) ++times[number];
   for (const uint64_t number : numbers_.acknowledged) {
     if (times[number] == 0) Violate(absl::StrCat("number ", number, " is lost"));
   }

@@ -7,19 +7,6 @@
 #include "lockstep/base/check.h"
 
 namespace lockstep::etcd {
-namespace {
-
-// The head of what was written begins with its checksum, little-endian.
-uint32_t ChecksumOf(const std::string& value) {
-  uint32_t checksum = 0;
-  for (size_t i = 0; i < sizeof(checksum); ++i) {
-    checksum |= uint32_t{static_cast<uint8_t>(value[i])} << (8 * i);
-  }
-  return checksum;
-}
-
-}  // namespace
-
 void FencedLog::Begin(Doing doing) {
   LOCKSTEP_CHECK(!pending());
   doing_ = doing;

@@ -33,14 +33,6 @@ void PutChecksum(uint32_t checksum, std::string& value) {
   }
 }
 
-uint32_t ChecksumOf(std::string_view value) {
-  uint32_t checksum = 0;
-  for (size_t i = 0; i < sizeof(checksum); ++i) {
-    checksum |= uint32_t{static_cast<uint8_t>(value[i])} << (8 * i);
-  }
-  return checksum;
-}
-
 // What the checksum is over.
 std::string_view Checked(std::string_view value) { return value.substr(sizeof(Head::checksum)); }
 
@@ -127,6 +119,14 @@ absl::StatusOr<SnapshotName> DecodeSnapshotName(std::string_view value) {
     }
   }
   return absl::DataLossError("the key 'snapshot' names none");
+}
+
+uint32_t ChecksumOf(std::string_view value) {
+  uint32_t checksum = 0;
+  for (size_t i = 0; i < sizeof(checksum); ++i) {
+    checksum |= uint32_t{static_cast<uint8_t>(value[i])} << (8 * i);
+  }
+  return checksum;
 }
 
 std::string EncodeRow(uint32_t previous, uint64_t sequence, bool more, std::string_view bytes) {

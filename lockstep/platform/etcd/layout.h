@@ -74,6 +74,9 @@ struct Head {
 };
 inline constexpr size_t kHeadBytes = 6;
 
+// Of a value that `EncodeRow` or `EncodePiece` made.
+uint32_t ChecksumOf(std::string_view value);
+
 // The value of a row, its checksum chained to that of the row before it.
 std::string EncodeRow(uint32_t previous, uint64_t sequence, bool more, std::string_view bytes);
 // The bytes are those of `value`. DATA_LOSS: it is not what was written as this row behind that

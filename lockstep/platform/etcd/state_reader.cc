@@ -59,10 +59,9 @@ absl::Status StateReader::ReadRows(Ask ask, Apply apply) {
   log_.cut = together_.first_set;
   replayed_.cut.clear();
   if (together_.rows > 0) {
-    replayed_.cut = absl::StrFormat(
-        "%d rows behind row %d, which were not whole and had not been "
-        "durable",
-        together_.rows, log_.last);
+    replayed_.cut =
+        absl::StrFormat("%d rows behind row %d, which were not whole and had not been durable",
+                        together_.rows, log_.last);
   }
   return absl::OkStatus();
 }

@@ -40,7 +40,6 @@ class StateReader {
   absl::Status Follow(Ask ask, Apply apply);
 
   // After `Read`.
-  const std::string& lineage() const { return lineage_; }
   const FoundLog& log() const { return log_; }
   const journal::Replayed& replayed() const { return replayed_; }
 
