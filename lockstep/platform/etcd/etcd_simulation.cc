@@ -126,6 +126,7 @@ class World {
   // Brings a request to etcd and its answer back; either may be lost, and it may come twice.
   void Send(int server, std::function<absl::Status()> apply,
             std::function<void(absl::Status)> answered);
+  void OnceItRuns(const std::shared_ptr<SimulatedServer>& server, std::function<void()> deliver);
   void Acknowledge(const Call& call, const std::vector<uint64_t>& numbers, size_t count);
   void TookOver(int server, Revision epoch);
 
@@ -369,6 +370,13 @@ void SimulatedServer::Release() {
   }
 }
 
+// A stopped server reads what came for it when it goes on.
+void World::OnceItRuns(const std::shared_ptr<SimulatedServer>& server,
+                       std::function<void()> deliver) {
+  if (!server->stopped) return deliver();
+  At(absl::Milliseconds(50), [this, server, deliver] { OnceItRuns(server, deliver); });
+}
+
 void World::Send(int server, std::function<absl::Status()> apply,
                  std::function<void(absl::Status)> answered) {
   const std::shared_ptr<SimulatedServer> asks = servers_[server];
@@ -378,14 +386,7 @@ void World::Send(int server, std::function<absl::Status()> apply,
       if (servers_[server] != asks || asks->over()) return;
       answered(status);
     };
-    if (!asks->stopped) return deliver();
-    // It reads it when it goes on.
-    auto later = std::make_shared<std::function<void()>>();
-    *later = [this, asks, deliver, later] {
-      if (asks->stopped) return At(absl::Milliseconds(50), *later);
-      deliver();
-    };
-    At(absl::Milliseconds(50), *later);
+    OnceItRuns(asks, deliver);
   };
   const absl::Duration patience = absl::Milliseconds(500);
   auto done = std::make_shared<bool>(false);
