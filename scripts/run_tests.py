@@ -334,7 +334,8 @@ def run_pytest(stage, folder, name_filter, python=JAX_PYTHON):
                "-p", "no:cacheprovider", f"--junitxml={report}"]
     if name_filter:
         command += ["-k", name_filter]
-    code, why = run(command, log, PYTEST_LIMIT_S)
+    # A program that crashes says where each of its Python threads was.
+    code, why = run(command, log, PYTEST_LIMIT_S, {"PYTHONFAULTHANDLER": "1"})
     if code == 5 and name_filter:  # pytest's way of saying that nothing matched
         return tally
     try:
@@ -480,6 +481,12 @@ def run_stage(stage, name_filter, presets):
         return Tally(failures=[(f"{stage.name}: {type(error).__name__}: {error}", "")])
 
 
+def show_names(tally):
+    """Once more, behind what may be long."""
+    for name, _ in tally.failures:
+        print(f"FAILED {name}")
+
+
 def show_failures(tally):
     for name, text in tally.failures:
         print(f"\nFAILED {name}")
@@ -532,6 +539,7 @@ def main():
     finally:
         presets.end()
     print(f"  {'all':<44}{time.monotonic() - began:5.0f} s")
+    show_names(total)
     if total.empty:
         print(f"Nothing named {what!r} was found." if name_filter else "No test was found.")
     print(total)

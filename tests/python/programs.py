@@ -56,6 +56,12 @@ class Program:
         self._queue.put(None)
         return code, "\n".join(self.lines)
 
+    def end_well(self):
+        """Waits for the end, which must be a success; all it said."""
+        code, said = self.end()
+        assert code == 0, f"exit code {code}: {said}"
+        return said
+
     def __enter__(self):
         return self
 

@@ -499,7 +499,7 @@ def test_ctrl_c_ends_a_wait_at_once(name):
         program.interrupt()
         at = float(program.line("interrupted").split()[1])
         assert at - interrupted < 1.0
-        assert program.end()[0] == 0
+        program.end_well()
 
 
 def test_a_forked_child_is_told_and_the_parent_goes_on(cluster, name):
@@ -568,7 +568,7 @@ def test_a_pool_of_forked_processes_may_read_for_itself(cluster, name):
         """, cluster.address, name) as program:
         assert program.line("children") == "children True"
         assert program.line("parent") == "parent 100"
-        assert program.end()[0] == 0
+        program.end_well()
 
 
 def test_ctrl_c_between_any_two_lines_of_next_leaves_a_reader_that_reads(cluster, name):

@@ -70,7 +70,7 @@ def test_ctrl_c_ends_each_kind_of_wait(run_program, job, wait):
     """, job)
     took = [interrupt(program) for _ in range(INTERRUPTS)]
     program.line("goes on with b'here'")
-    assert program.end()[0] == 0
+    program.end_well()
     print(f"{wait}: {', '.join(f'{1e3 * seconds:.0f}' for seconds in sorted(took))} ms")
     assert statistics.median(took) < MEDIAN_WITHIN_S, took
     assert max(took) < INTERRUPTED_WITHIN_S, took
@@ -106,7 +106,7 @@ def test_ctrl_c_ends_the_wait_for_the_others_to_join(run_program, job):
             print("interrupted", time.monotonic())
     """, job)
     took = [interrupt(program) for _ in range(INTERRUPTS)]
-    assert program.end()[0] == 0
+    program.end_well()
     assert statistics.median(took) < MEDIAN_WITHIN_S, took
     assert max(took) < INTERRUPTED_WITHIN_S, took
 
@@ -120,7 +120,7 @@ def test_ctrl_c_ends_the_wait_for_the_others_to_leave(run_program, job):
         print("interrupted", time.monotonic())
     """, job)
     assert interrupt(program) < INTERRUPTED_WITHIN_S
-    assert program.end()[0] == 0
+    program.end_well()
 
 
 def test_ctrl_c_ends_the_search_for_a_server(run_program, job):
@@ -133,7 +133,7 @@ def test_ctrl_c_ends_the_search_for_a_server(run_program, job):
         print("interrupted", time.monotonic())
     """, job)
     assert interrupt(program) < INTERRUPTED_WITHIN_S
-    assert program.end()[0] == 0
+    program.end_well()
 
 
 @pytest.fixture
@@ -165,7 +165,7 @@ def test_ctrl_c_ends_a_call_that_the_server_does_not_answer(run_program, job, st
     os.kill(own.pid, signal.SIGCONT)
     program.tell("the server runs")
     program.line("goes on with b'1'")
-    assert program.end()[0] == 0
+    program.end_well()
 
 
 def test_the_interpreter_ends_with_calls_that_the_server_does_not_answer(run_program, job,
@@ -201,7 +201,7 @@ def test_a_signal_handler_runs_while_a_wait_goes_on(run_program, job):
     program.line("handled")
     program.tell("go on")
     program.line("b'now'")
-    assert program.end()[0] == 0
+    program.end_well()
 
 
 @pytest.mark.parametrize("daemon", [True, False])
@@ -389,7 +389,7 @@ def test_worker_processes_of_multiprocessing(run_program, job, observed):
     """, job)
     program.line("squares [4, 3, 2, 1]")
     program.line("parent goes on b'1'")
-    assert program.end()[0] == 0
+    program.end_well()
 
 
 def test_lockstep_run_blames_who_failed_first():

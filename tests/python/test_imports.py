@@ -148,7 +148,7 @@ print("left")
         program.line("worker: forked")
         program.line("sum 140")
         program.line("left")
-        assert program.end()[0] == 0
+        program.end_well()
 
 
 def test_the_extension_exports_its_init_and_links_only_the_system():

@@ -243,7 +243,7 @@ def test_preemption_defect_14_a_notice_is_no_signal_to_anybody(run_program, crow
         loader.line("one batch more")
         mine.saved(step)
         assert until_ended(mine, 1).outcome == "saved"
-        assert loader.end()[0] == 0
+        loader.end_well()
 
 
 def test_members_that_leave_at_the_step_end_it(crowd):
@@ -327,7 +327,7 @@ def test_a_sigterm_is_a_notice_and_python_s_handlers_go_on(run_program, job):
     """, job)
     program.line("the program's own handler")
     program.line("saves for ('signal',)")
-    assert program.end()[0] == 0
+    program.end_well()
 
 
 @pytest.mark.parametrize("sources, error", [
