@@ -12,6 +12,7 @@ import atexit
 # First: what is registered later is called earlier, and this module's function waits for threads
 # that may wait for us.
 import concurrent.futures.thread  # noqa: F401
+import contextlib
 import itertools
 import logging
 import os
@@ -23,6 +24,7 @@ from typing import Any, Protocol
 
 from lockstep import _native
 from lockstep._errors import Error
+from lockstep._threads import Thread
 
 _log = logging.getLogger("lockstep")
 
@@ -49,9 +51,10 @@ class _Dispatcher:
 
     def expect(self, handler: Handler, *, again: bool, callback: bool) -> int:
         with self._lock:
-            if not self._threads:
-                self._start(self._fetch, "lockstep-results")
-                self._start(self._call_back, "lockstep-callbacks")
+            for target, name in [(self._fetch, "lockstep-results"),
+                                 (self._call_back, "lockstep-callbacks")]:
+                if all(thread.name != name for thread in self._threads):
+                    self._start(target, name)
             ticket = next(self._tickets)
             self._handlers[ticket] = handler, again, callback
             return ticket
@@ -65,12 +68,13 @@ class _Dispatcher:
         self._callbacks.put(None)
         for thread in self._threads:
             if thread is not threading.current_thread():
-                thread.join(5)
+                with contextlib.suppress(RuntimeError):  # Ctrl-C came before there was one
+                    thread.join(5)
 
     def _start(self, target: Callable[[], None], name: str) -> None:
-        thread = threading.Thread(target=target, name=name, daemon=True)
+        thread = Thread(target=target, name=name, daemon=True)
+        self._threads.append(thread)  # first: Ctrl-C may come while it starts
         thread.start()
-        self._threads.append(thread)
 
     def _fetch(self) -> None:
         while completed := _native.take_completed():

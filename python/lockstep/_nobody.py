@@ -6,9 +6,11 @@ import logging
 import socket
 import threading
 import time
+import weakref
 from types import TracebackType
 
 from lockstep import _address
+from lockstep._threads import Thread
 
 _log = logging.getLogger("lockstep")
 
@@ -16,6 +18,24 @@ _log = logging.getLogger("lockstep")
 _FIRST, _AGAIN = 2.0, 30.0
 #: Seconds that one attempt to connect takes at most.
 _TRY_MAX = 0.5
+
+
+# Of watches whose block has not ended; it may never, as that of a task whose loop was left.
+_begun: weakref.WeakSet[threading.Event] = weakref.WeakSet()
+_lock = threading.Lock()
+
+
+def _end_all() -> None:
+    with _lock:
+        for over in _begun:
+            over.set()
+
+
+try:
+    threading._register_atexit(_end_all)  # type: ignore[attr-defined]
+    _ENDED_AT_EXIT = True
+except (AttributeError, RuntimeError):
+    _ENDED_AT_EXIT = False
 
 
 def why_nobody(address: str) -> str:
@@ -43,7 +63,7 @@ def _why_not(server: str) -> str:
 
 class Watch:
     """While its block runs, warns if nothing listens. It uses a thread of its own, and holds up no
-    caller.
+    caller; only the interpreter's end may wait for one attempt to connect.
     """
 
     def __init__(self, address: str | None) -> None:
@@ -51,20 +71,34 @@ class Watch:
         self._over = threading.Event()
 
     def __enter__(self) -> Watch:
-        threading.Thread(target=self._follow, name="lockstep-nobody", daemon=True).start()
+        # The thread does not know this watch, which is thus over even when Ctrl-C comes before its
+        # block has begun. The interpreter's end waits for it, and not while it frees its state.
+        thread = Thread(target=_follow, args=(self._address, self._over), name="lockstep-nobody",
+                        daemon=not _ENDED_AT_EXIT)
+        try:
+            with _lock:
+                _begun.add(self._over)
+            thread.start()
+        except BaseException:
+            self._over.set()
+            raise
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
         self._over.set()
 
-    def _follow(self) -> None:
-        began = time.monotonic()
-        wait = _FIRST
-        while not self._over.wait(wait):
-            wait = _AGAIN
-            why = why_nobody(self._address)
-            if why and not self._over.is_set():
-                _log.warning("nobody listens at %s (%s); looked for it for %.0f s, and goes on: is "
-                             "`lockstep serve` running there, and is LOCKSTEP_COORDINATOR right?",
-                             self._address, why, time.monotonic() - began)
+    def __del__(self) -> None:
+        self._over.set()
+
+
+def _follow(address: str, over: threading.Event) -> None:
+    began = time.monotonic()
+    wait = _FIRST
+    while not over.wait(wait):
+        wait = _AGAIN
+        why = why_nobody(address)
+        if why and not over.is_set():
+            _log.warning("nobody listens at %s (%s); looked for it for %.0f s, and goes on: is "
+                         "`lockstep serve` running there, and is LOCKSTEP_COORDINATOR right?",
+                         address, why, time.monotonic() - began)

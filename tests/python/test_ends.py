@@ -111,6 +111,38 @@ def test_ctrl_c_ends_the_wait_for_the_others_to_join(run_program, job):
     assert max(took) < INTERRUPTED_WITHIN_S, took
 
 
+def test_ctrl_c_while_a_thread_starts_does_not_crash_the_end(run_program, job):
+    # A thread that has been made, but has not run yet. Freed memory is overwritten: what uses it
+    # crashes at once.
+    program = """
+    import sys, threading, _thread
+    import lockstep
+    def interrupted(thread):
+        with threading._active_limbo_lock:
+            threading._limbo[thread] = thread
+        _thread.start_new_thread(thread._bootstrap, ())
+        raise KeyboardInterrupt
+    threading.Thread.start = interrupted
+    try:
+        lockstep.join(job=sys.argv[1], index=0, size=2)
+    except KeyboardInterrupt:
+        print("interrupted")
+    """
+    for _ in range(5):
+        assert "interrupted" in run_program(program, job, MALLOC_PERTURB_="165").end_well()
+
+
+def test_a_join_of_a_loop_that_is_left_does_not_hold_up_the_end(run_program, job):
+    run_program("""
+    import asyncio, sys
+    import lockstep.aio
+    loop = asyncio.new_event_loop()
+    left = loop.create_task(lockstep.aio.join(job=sys.argv[1], index=0, size=2))
+    loop.run_until_complete(asyncio.sleep(0.1))
+    print("ends")
+    """, job).end_well()
+
+
 def test_ctrl_c_ends_the_wait_for_the_others_to_leave(run_program, job):
     program = run_program(PAIR + """
     print("waits")

@@ -6,6 +6,7 @@ import pathlib
 import socket
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -69,6 +70,23 @@ def test_join_says_nothing_where_somebody_listens(caplog, server):
     with lockstep.join(server.address, job=f"heard-{os.getpid()}", size=1):
         pass
     assert "nobody listens" not in caplog.text
+
+
+def test_ctrl_c_while_its_thread_starts_leaves_no_thread(monkeypatch, nowhere):
+    start = threading.Thread.start
+
+    def interrupted(thread):
+        start(thread)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt), _nobody.Watch(nowhere):
+        pass
+    threads = [each for each in threading.enumerate() if each.name == "lockstep-nobody"]
+    for thread in threads:
+        assert not thread.daemon  # such a one may crash the interpreter's end
+        thread.join(10)
+        assert not thread.is_alive()
 
 
 def imported(path):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Union
 from lockstep import _address, _dispatch, _native, _nobody
 from lockstep._errors import DeadlineExceeded, FailedPrecondition, forked
 from lockstep._member import MemberBase
+from lockstep._threads import Thread
 from lockstep._types import Timeout, seconds, text, whole
 from lockstep.data._elements import builder
 
@@ -125,8 +126,8 @@ class Reader:
             except DeadlineExceeded:
                 self._coming = concurrent.futures.Future()
             # Not a pool's: nobody waits for a daemon at the interpreter's end, which closes us.
-            threading.Thread(target=self._await_next, args=(self._coming,), daemon=True,
-                             name="lockstep-data-reader").start()
+            Thread(target=self._await_next, args=(self._coming,), daemon=True,
+                   name="lockstep-data-reader").start()
         try:
             came = await asyncio.shield(asyncio.wrap_future(self._coming))
         except asyncio.CancelledError:
