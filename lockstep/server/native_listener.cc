@@ -265,6 +265,13 @@ void NativeListener::Answer(const std::vector<coord::Reply>& replies, SharedAnsw
     if (responder.kind() == KindOf<StockCall>::kKind) {
       const Speaker& speaker = speakers_.at(responder.link());
       wire::native::StockCallReply answer = speaker.job->stock_calls()->End(reply);
+      // To a stock client that would be the end. The agent's session asks the next server.
+      if (reply.error != nullptr && reply.error->reason == coord::Reason::kServiceStopped) {
+        responder.Fail(wire::native::WithReason(
+            absl::AbortedError(answer.message),
+            std::string(coord::ReasonName(coord::Reason::kServiceStopped))));
+        continue;
+      }
       // Only what was read: that is safe to ask for twice.
       const bool fan_out = fan_out_ != nullptr && reply.error == nullptr &&
                            std::holds_alternative<coord::KeyRead>(reply.answer) &&

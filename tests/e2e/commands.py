@@ -165,6 +165,11 @@ class StatefulServer:
         self._command.signal(signal.SIGKILL)
         self._command.end()
 
+    def end(self):
+        """As an operator ends it, who restarts or upgrades it."""
+        self._command.signal(signal.SIGTERM)
+        assert self._command.end() == 0, self.text()
+
     def signal(self, number):
         self._command.signal(number)
 

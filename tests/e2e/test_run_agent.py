@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from commands import LOCKSTEP, Command, StatefulServer, Watched, clean_environment, run
+from commands import DEADLINE_S, LOCKSTEP, Command, StatefulServer, Watched, clean_environment, run
 from stock_steps import STEPS
 
 pytest.importorskip("jax")
@@ -23,6 +23,16 @@ ENVIRONMENT = clean_environment(JAX_PLATFORMS="cpu", JAX_CPU_COLLECTIVES_IMPLEME
 def steps(server, count, *arguments, processes=2):
     return Command(LOCKSTEP, "run", "--agent", "--coordinator", server.address, "--job", "digits",
                    "-n", processes, *arguments, "--", PYTHON, "-c", STEPS, count, env=ENVIRONMENT)
+
+
+def wait_for_barrier(server, name):
+    """Until a process waits at it."""
+    deadline = time.monotonic() + DEADLINE_S
+    while True:
+        with Command(LOCKSTEP, "barriers", "--coordinator", server.address, "digits") as listed:
+            if listed.end() == 0 and name in listed.text():
+                return
+        assert time.monotonic() < deadline, listed.text() + server.text()
 
 
 def pids_of(job):
@@ -42,6 +52,43 @@ def test_a_stock_job_outlives_kills_of_its_server(tmp_path):
         assert job.end() == 0, job.text()
         counted = [int(m[1]) for m in job.wait_for(r"counted (\d+)", count=2)]
         assert counted == [2 * count] * 2, "an increment was lost, or happened twice"
+
+
+def test_a_stock_job_outlives_ends_of_its_server(tmp_path):
+    count = 300
+    with StatefulServer(tmp_path, "--job", "digits=2") as server, steps(server, count) as job:
+        for end in range(5):
+            job.wait_for(rf"step {end * 50 + 20}$")
+            server.end()  # what waits is answered then; no stock process may hear that
+            server.start()
+        assert job.end() == 0, job.text()
+        counted = [int(m[1]) for m in job.wait_for(r"counted (\d+)", count=2)]
+        assert counted == [2 * count] * 2, "an increment was lost, or happened twice"
+
+
+def test_a_barrier_half_filled_outlives_the_end_of_its_server(tmp_path):
+    late = STEPS + """
+import time
+client.wait_at_barrier('together', 60_000)
+print('waits', flush=True)
+if me == 1: client.blocking_key_value_get('go', 60_000)
+client.wait_at_barrier('late', 60_000)
+print('released', flush=True)
+"""
+    with StatefulServer(tmp_path, "--job", "digits=2") as server, Command(
+            LOCKSTEP, "run", "--agent", "--coordinator", server.address, "--job", "digits",
+            "-n", "2", "--", PYTHON, "-c", late, "3", env=ENVIRONMENT) as job:
+        job.wait_for("waits", count=2)
+        for _ in range(3):
+            wait_for_barrier(server, "late")
+            server.end()
+            server.start()
+        wait_for_barrier(server, "late")
+        with Command(LOCKSTEP, "kv", "set", "--coordinator", server.address, "digits", "go",
+                     "now") as told:
+            assert told.end() == 0, told.text()
+        assert job.end() == 0, job.text()
+        job.wait_for("released", count=2)
 
 
 def test_a_server_that_is_stopped_is_a_pause(tmp_path):
