@@ -6,7 +6,6 @@ import logging
 import socket
 import threading
 import time
-import weakref
 from types import TracebackType
 
 from lockstep import _address
@@ -18,24 +17,6 @@ _log = logging.getLogger("lockstep")
 _FIRST, _AGAIN = 2.0, 30.0
 #: Seconds that one attempt to connect takes at most.
 _TRY_MAX = 0.5
-
-
-# Of watches whose block has not ended; it may never, as that of a task whose loop was left.
-_begun: weakref.WeakSet[threading.Event] = weakref.WeakSet()
-_lock = threading.Lock()
-
-
-def _end_all() -> None:
-    with _lock:
-        for over in _begun:
-            over.set()
-
-
-try:
-    threading._register_atexit(_end_all)  # type: ignore[attr-defined]
-    _ENDED_AT_EXIT = True
-except (AttributeError, RuntimeError):
-    _ENDED_AT_EXIT = False
 
 
 def why_nobody(address: str) -> str:
@@ -63,7 +44,7 @@ def _why_not(server: str) -> str:
 
 class Watch:
     """While its block runs, warns if nothing listens. It uses a thread of its own, and holds up no
-    caller; only the interpreter's end may wait for one attempt to connect.
+    caller.
     """
 
     def __init__(self, address: str | None) -> None:
@@ -72,12 +53,10 @@ class Watch:
 
     def __enter__(self) -> Watch:
         # The thread does not know this watch, which is thus over even when Ctrl-C comes before its
-        # block has begun. The interpreter's end waits for it, and not while it frees its state.
+        # block has begun.
         thread = Thread(target=_follow, args=(self._address, self._over), name="lockstep-nobody",
-                        daemon=not _ENDED_AT_EXIT)
+                        daemon=True)
         try:
-            with _lock:
-                _begun.add(self._over)
             thread.start()
         except BaseException:
             self._over.set()

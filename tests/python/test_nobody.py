@@ -74,19 +74,20 @@ def test_join_says_nothing_where_somebody_listens(caplog, server):
 
 def test_ctrl_c_while_its_thread_starts_leaves_no_thread(monkeypatch, nowhere):
     start = threading.Thread.start
+    threads = []
 
     def interrupted(thread):
+        threads.append(thread)
         start(thread)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(threading.Thread, "start", interrupted)
     with pytest.raises(KeyboardInterrupt), _nobody.Watch(nowhere):
         pass
-    threads = [each for each in threading.enumerate() if each.name == "lockstep-nobody"]
-    for thread in threads:
-        assert not thread.daemon  # such a one may crash the interpreter's end
-        thread.join(10)
-        assert not thread.is_alive()
+    [thread] = threads
+    assert thread.name == "lockstep-nobody"
+    thread.join(10)
+    assert not thread.is_alive()
 
 
 def imported(path):

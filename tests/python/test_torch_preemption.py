@@ -100,7 +100,7 @@ def test_in_ranks_that_torchrun_started_and_a_failed_save_is_told(server, job, c
         each(programs, lambda program: program.tell(""))
         programs[1].line("raised disk full")
         for program in programs:
-            program.end_well(), program.lines
+            program.end_well()
     finally:
         for program in programs:
             program.__exit__()
